@@ -1,0 +1,42 @@
+/* What the extension offers beside one wrapper for each function of the headers. */
+#ifndef GMMFR_SHIM_H_
+#define GMMFR_SHIM_H_
+
+/* Names of the table's functions, in its order. */
+extern const char *const gmmfr_names[GMMFR_FUNCTIONS];
+
+/* dlopen with lazy binding and local scope; NULL leaves the reason in gmmfr_open_error. */
+void *gmmfr_open(const char *path);
+const char *gmmfr_open_error(void);
+
+/* The address of name in the library or in what that library needs, or NULL. */
+void *gmmfr_symbol(void *library, const char *name);
+/* Path of the file that holds address, or NULL. */
+const char *gmmfr_origin(const void *address);
+
+/* Puts a function into the table by its index; a NULL address takes it out. */
+void gmmfr_set(gmmfr_table *table, size_t index, void *address);
+void *gmmfr_get(const gmmfr_table *table, size_t index);
+
+/* One argument of aclCreateTensor for each field; strides NULL means contiguous. */
+typedef struct gmmfr_descriptor {
+    const int64_t *dims;
+    const int64_t *strides;
+    const int64_t *storage;
+    uint64_t rank;
+    uint64_t storageRank;
+    int64_t offset;
+    int32_t dtype;
+    int32_t format;
+} gmmfr_descriptor;
+
+/*
+ * Creates the tensors one after the other, each stored as soon as it exists. A descriptor without dims is an
+ * absent argument and stays NULL. Returns the index of the first that could not be created, or count.
+ */
+size_t gmmfr_create_tensors(const gmmfr_table *table, size_t count, const gmmfr_descriptor *descriptors,
+                            void *const *addresses, aclTensor **tensors);
+/* Destroys what is not NULL and sets it to NULL; the first status that is not 0. */
+int gmmfr_destroy_tensors(const gmmfr_table *table, size_t count, aclTensor **tensors);
+
+#endif
