@@ -1,0 +1,147 @@
+"""The golden's MX path: FP8 or FP4 elements with one E8M0 scale per 32 of k, on both sides.
+
+    y = Σ_k (x · xs) · (w · ws) + bias,   then · logit
+
+The scale of element k is entry ``[k // 64, (k // 32) % 2]`` of the pairs on either side; the second
+entry of the last pair is padding when ⌈k/32⌉ is odd, and is never read.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from reference.formats import MX_BLOCK, decode_table, number_format
+from reference.operands import Array, Operands, is_dense
+
+if TYPE_CHECKING:
+    from reference.golden import Contribution
+
+#: Bytes of decoded weights that are multiplied at a time.
+_BLOCK_BYTES = 8 << 20
+
+
+class MxExpert:
+    """Computes the contribution of one expert's rows at a time."""
+
+    def __init__(self, operands: Operands, dtype: np.dtype[Any], magnitudes: bool) -> None:
+        self._operands = operands
+        self._dtype = dtype
+        self._magnitudes = magnitudes
+        self._blocks = -(-operands.problem.k // MX_BLOCK)
+
+    def rows(self, group: int, part: slice) -> Contribution:
+        """The contribution of x1's rows ``part``, which belong to expert ``group``."""
+        from reference.golden import Contribution
+
+        operands, dtype = self._operands, self._dtype
+        x = self._decode_rows(part)
+        value = np.zeros((len(x), operands.problem.n), dtype)
+        magnitude = np.zeros(value.shape, np.float32) if self._magnitudes else None
+        self._multiply(group, x, value, magnitude)
+        terms = operands.problem.k
+        if operands["bias"] is not None:
+            bias = operands["bias"][group].astype(dtype)
+            value += bias
+            terms += 1
+            if magnitude is not None:
+                magnitude += np.abs(bias.astype(np.float32))
+        logit = operands.arrays["logit"][part, None].astype(dtype)
+        value *= logit
+        if magnitude is not None:
+            magnitude *= np.abs(logit.astype(np.float32))
+        return Contribution(value, magnitude, None, terms)
+
+    def _decode_rows(self, part: slice) -> NDArray[Any]:
+        """x · xs of some rows, (rows, k)."""
+        operands = self._operands
+        codes = operands.arrays["x1"][part]
+        x = decode_bytes(codes, operands.problem.spec("x1").dtype, self._dtype)
+        scale = decode_bytes(operands.arrays["pertoken_scale"][part], "float8_e8m0fnu", self._dtype)
+        apply_scales(x, scale.reshape(len(x), -1)[:, : self._blocks])
+        return x
+
+    def _multiply(
+        self, group: int, x: NDArray[Any], value: NDArray[Any], magnitude: NDArray[np.float32] | None
+    ) -> None:
+        """Add x · (w · ws) to ``value`` and the sum of absolute terms to ``magnitude``, block by block."""
+        weight, k_first = self._weight(group)
+        scale = self._scale(group, k_first)
+        dtype_name = self._operands.problem.spec("x2").dtype
+        absolute = np.abs(x).astype(np.float32) if magnitude is not None else None
+        width = weight.shape[1] * number_format(dtype_name).per_byte
+        step = max(MX_BLOCK, _BLOCK_BYTES // (width * self._dtype.itemsize) // MX_BLOCK * MX_BLOCK)
+        for first in range(0, len(weight), step):
+            block = decode_bytes(weight[first : first + step], dtype_name, self._dtype)
+            if k_first:
+                blocks = slice(first // MX_BLOCK, (first + len(block) - 1) // MX_BLOCK + 1)
+                apply_scales(block.T, scale[:, blocks])
+                inner, target = slice(first, first + len(block)), slice(None)
+            else:
+                apply_scales(block, scale[first : first + step])
+                block = block.T
+                inner, target = slice(None), slice(first, first + block.shape[1])
+            value[:, target] += x[:, inner] @ block
+            if magnitude is not None and absolute is not None:
+                magnitude[:, target] += absolute[:, inner] @ np.abs(block).astype(np.float32, copy=False)
+
+    def _weight(self, group: int) -> tuple[Array, bool]:
+        """One expert's weight bytes as a row-major matrix, and whether its rows are k (else n)."""
+        weight = self._operands.arrays["x2"][group]
+        k_first = not self._operands.problem.attributes.transpose_x2
+        if not weight.flags.c_contiguous and is_dense(weight):
+            return weight.T, not k_first
+        return np.ascontiguousarray(weight), k_first
+
+    def _scale(self, group: int, k_first: bool) -> NDArray[Any]:
+        """One expert's decoded scales, (n, ⌈k/32⌉)."""
+        scale = decode_bytes(self._operands.arrays["scale"][group], "float8_e8m0fnu", self._dtype)
+        if not self._operands.problem.attributes.transpose_x2:
+            scale = scale.swapaxes(0, 1)
+        pairs = scale.reshape(scale.shape[0], -1)[:, : self._blocks]
+        return np.asfortranarray(pairs) if k_first else np.ascontiguousarray(pairs)
+
+
+def apply_scales(values: NDArray[Any], scales: NDArray[Any]) -> None:
+    """Multiply ``values`` (rows, k) in place by ``scales`` (rows, ⌈k/32⌉), one for each 32 columns."""
+    whole = values.shape[1] // MX_BLOCK
+    for block in range(whole if values.flags.f_contiguous else 0):
+        values[:, block * MX_BLOCK : (block + 1) * MX_BLOCK] *= scales[:, block, None]
+    if not values.flags.f_contiguous:
+        head = values[:, : whole * MX_BLOCK].reshape(len(values), whole, MX_BLOCK)
+        head *= scales[:, :whole, None]
+        if not np.shares_memory(head, values):
+            values[:, : whole * MX_BLOCK] = head.reshape(len(values), -1)
+    if whole < scales.shape[1]:
+        values[:, whole * MX_BLOCK :] *= scales[:, whole, None]
+
+
+def decode_bytes(codes: Array, dtype: str, target: np.dtype[Any]) -> NDArray[Any]:
+    """Values of FP8, E8M0 or packed FP4 codes; the last axis doubles for FP4.
+
+    Bytes are looked up two at a time where rows allow it: one table access gives two (FP8) or four
+    (FP4) values.
+    """
+    raw = np.ascontiguousarray(codes).view(np.uint8)
+    width = raw.shape[-1] * number_format(dtype).per_byte
+    if raw.shape[-1] % 2 == 0 and raw.size > 1 << 16:
+        raw = raw.view(np.uint16)
+    table = _group_table(dtype, raw.dtype.itemsize, target.name)
+    flat = np.take(table, raw.reshape(-1), axis=0, mode="clip")
+    return flat.view(target).reshape(*raw.shape[:-1], width)
+
+
+@lru_cache(maxsize=None)
+def _group_table(dtype: str, nbytes: int, target: str) -> NDArray[Any]:
+    """For each group of ``nbytes`` bytes the values that they hold, as one fixed-size record."""
+    values = decode_table(dtype).astype(target)
+    codes = np.arange(1 << (8 * nbytes), dtype=np.uint32)
+    bits = number_format(dtype).bits
+    columns = [(codes >> shift) & ((1 << bits) - 1) for shift in range(0, 8 * nbytes, bits)]
+    table = np.ascontiguousarray(values[np.stack(columns, axis=-1)])
+    width = table.shape[1] * table.itemsize
+    record = {4: np.dtype(np.float32), 8: np.dtype(np.complex64), 16: np.dtype(np.complex128)}.get(width)
+    return table.view(record or np.dtype((np.void, width))).reshape(-1)
