@@ -1,0 +1,144 @@
+"""One call of the operator through the PyPTO kernels: choose, pack, compute, unpack."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from reference.operands import Operands
+from reference.platforms import platform_of_soc
+from reference.problem import Problem
+
+from pypto_impl.call import KernelCall, KernelSpec
+from pypto_impl.capability import refusal
+from pypto_impl.environment import availability, device_reason
+from pypto_impl.pack_mx import describe_mx, pack_mx
+from pypto_impl.pack_w4a8 import describe_w4a8, join_planes, pack_w4a8
+from pypto_impl.session import Reply, session
+from pypto_impl.tiling import Tiles, check_tiles, choose_tiles, override_tiles, round_up
+
+Where = Literal["auto", "interpreter", "npu"]
+Unpack = Literal["host", "kernel"]
+TileOverride = Tiles | Mapping[str, int | Sequence[int]] | None
+
+
+class NotAvailableError(RuntimeError):
+    """The kernels cannot run here, or not where they were asked to; the text is the reason."""
+
+
+class RefusedError(ValueError):
+    """PyPTO cannot compute this call; the text names what it does not take."""
+
+
+@dataclass(frozen=True)
+class Result:
+    """What a call gave.
+
+    ``out`` is float32 (batch, n). ``device`` says where it was computed, ``seconds`` how long the computation alone
+    took. ``launched`` is False where there was nothing to multiply and ``out`` is the initial value. ``statistics``
+    counts the compiles, traces, runs and scaled products of the process so far and gives its peak memory in KiB.
+    """
+
+    out: NDArray[np.float32]
+    device: str
+    seconds: float
+    launched: bool = True
+    tiles: Tiles | None = None
+    statistics: Mapping[str, int] = field(default_factory=dict)
+
+
+def run(
+    operands: Operands,
+    *,
+    tiles: TileOverride = None,
+    timeout: float = 600.0,
+    on: Where = "auto",
+    unpack: Unpack = "host",
+) -> Result:
+    """Compute the operator with PyPTO.
+
+    ``on``: ``npu``, ``interpreter`` (PyPTO's own, on the CPU) or ``auto``, which takes an NPU where CANN's toolkit
+    and torch_npu are installed. ``unpack`` says where W4A8 weights are unpacked. ``tiles`` replaces some or all tile
+    shapes. ``timeout`` is in seconds. Raises :class:`NotAvailableError`, :class:`RefusedError`, ``ValueError`` for
+    routing values out of range, :class:`~pypto_impl.tiling.TilingError` and
+    :class:`~pypto_impl.session.KernelError`.
+    """
+    problem = operands.problem
+    if reason := refusal(problem):
+        raise RefusedError(f"PyPTO: {reason}")
+    engine = choose_engine(problem, on)
+    if problem.m == 0 or problem.n == 0 or problem.batch == 0:
+        return Result(initial_value(operands), "numpy (nothing to launch)", 0.0, launched=False)
+    call = prepare(operands, tiles=tiles, unpack=unpack)
+    reply = session(engine).run(call, timeout)
+    return read_reply(problem, call, reply, engine)
+
+
+def choose_engine(problem: Problem, on: Where) -> str:
+    """The session to use: ``npu`` or the architecture that the interpreter simulates."""
+    if on not in ("auto", "interpreter", "npu"):
+        raise ValueError(f"on: expected auto, interpreter or npu, got {on!r}")
+    reason = device_reason()
+    if on == "npu" and reason:
+        raise NotAvailableError(reason)
+    if on != "interpreter" and reason is None:
+        return "npu"
+    if reason := availability(problem.platform):
+        raise NotAvailableError(reason)
+    return problem.platform_row.pypto_arch
+
+
+def choose_kernel(problem: Problem, unpack: Unpack) -> str:
+    """The kernel module for a problem that is not refused."""
+    if problem.platform_row.pypto_arch == "DAV_3510":
+        return "mx"
+    names = {"host": "w4a8_host", "kernel": "w4a8_planes"}
+    if unpack not in names:
+        raise ValueError(f"unpack: expected host or kernel, got {unpack!r}")
+    return names[unpack]
+
+
+def prepare(operands: Operands, *, tiles: TileOverride = None, unpack: Unpack = "host") -> KernelCall:
+    """The kernel's spec and arguments for operands that are not refused; needs no PyPTO."""
+    problem = operands.problem
+    kernel, family = choose_kernel(problem, unpack), problem.platform_row.pypto_arch
+    width = problem.n // 4 if kernel == "w4a8_planes" else problem.n
+    k = round_up(problem.k, 64)
+    hint = problem.attributes.tuning_config
+    chosen = choose_tiles(family, problem.m, k, width, problem.e, hint[0] if hint else 0)
+    chosen = override_tiles(chosen, tiles)
+    check_tiles(chosen, family, k, width)
+    if kernel == "mx":
+        return pack_mx(operands, describe_mx(operands, chosen))
+    return pack_w4a8(operands, describe_w4a8(operands, chosen, kernel))
+
+
+def read_reply(problem: Problem, call: KernelCall, reply: Reply, engine: str) -> Result:
+    """The result of a launched call."""
+    label = session(engine).label
+    soc = label.partition("(")[2].partition(",")[0]
+    found = platform_of_soc(soc)
+    if engine == "npu" and found is not problem.platform_row:
+        raise NotAvailableError(f"the call is for {problem.platform}, the NPU is {soc}")
+    statistics = {**reply.counters, "peak_kib": reply.peak_kib}
+    return Result(unpack_out(call.spec, reply), label, reply.seconds, True, call.spec.tiles, statistics)
+
+
+def unpack_out(spec: KernelSpec, reply: Reply) -> NDArray[np.float32]:
+    """``out`` (batch, n) from the kernel's last argument."""
+    return join_planes(reply.out, spec.batch) if spec.kernel == "w4a8_planes" else reply.out
+
+
+def initial_value(operands: Operands) -> NDArray[np.float32]:
+    """``out`` before anything is added: zeros, and the weighted shared input at its offset."""
+    problem = operands.problem
+    out = np.zeros((problem.batch, problem.n), np.float32)
+    shared = operands.arrays.get("shared_input")
+    if shared is not None:
+        first = problem.attributes.shared_input_offset
+        weight = np.float32(problem.attributes.shared_input_weight)
+        out[first : first + shared.shape[0]] = shared.astype(np.float32) * weight
+    return out
