@@ -1,0 +1,188 @@
+// Exported: device and host memory, copies.
+#include <cstring>
+
+#include "runtime.hpp"
+
+using namespace gmmfr;
+
+namespace {
+
+constexpr size_t kUnit = 32;
+
+struct Copy {
+    void* target = nullptr;
+    const void* source = nullptr;
+    size_t count = 0;
+    bool to_device = false;
+    bool from_device = false;
+};
+
+int allocate_device(void** address, size_t size, aclrtMemMallocPolicy policy) {
+    if (address == nullptr) return fail(ACL_ERROR_INVALID_PARAM, "devPtr is NULL");
+    *address = nullptr;
+    if (size == 0) return fail(ACL_ERROR_INVALID_PARAM, "size: expected more than 0 bytes, got 0");
+    if (static_cast<int>(policy) < 0) {
+        return fail(ACL_ERROR_INVALID_PARAM, "policy: unknown value ", static_cast<int>(policy));
+    }
+    const auto context = current_context();
+    if (!context) return report(no_context());
+    if (size > SIZE_MAX - 2 * kUnit) {
+        return fail(ACL_ERROR_RT_MEMORY_ALLOCATION, "out of memory: ", size, " bytes asked for");
+    }
+    const size_t bytes = (size + kUnit - 1) / kUnit * kUnit + kUnit;
+    return report(device_memory().allocate(bytes, context->device(), address));
+}
+
+Failure plan_copy(void* dst, size_t dest_max, const void* src, size_t count, aclrtMemcpyKind kind, Copy* copy) {
+    if (dst == nullptr || src == nullptr) {
+        return failure(ACL_ERROR_RT_PARAM_INVALID, dst == nullptr ? "dst" : "src", " is NULL");
+    }
+    if (count > dest_max) {
+        return failure(ACL_ERROR_RT_PARAM_INVALID, "count ", count, " is more than destMax ", dest_max);
+    }
+    *copy = Copy{dst, src, count, false, false};
+    switch (kind) {
+        case ACL_MEMCPY_HOST_TO_HOST: break;
+        case ACL_MEMCPY_HOST_TO_DEVICE:
+        case ACL_MEMCPY_HOST_TO_BUF_TO_DEVICE: copy->to_device = true; break;
+        case ACL_MEMCPY_DEVICE_TO_HOST: copy->from_device = true; break;
+        case ACL_MEMCPY_DEVICE_TO_DEVICE:
+        case ACL_MEMCPY_INNER_DEVICE_TO_DEVICE:
+        case ACL_MEMCPY_INTER_DEVICE_TO_DEVICE: copy->to_device = copy->from_device = true; break;
+        case ACL_MEMCPY_DEFAULT:
+            copy->to_device = device_memory().contains(dst);
+            copy->from_device = device_memory().contains(src);
+            break;
+        default: return failure(ACL_ERROR_RT_PARAM_INVALID, "kind: unknown value ", static_cast<int>(kind));
+    }
+    return {};
+}
+
+// Holds the device side of a copy while it runs.
+Failure pin_side(const char* name, const void* address, size_t count, bool on_device, std::shared_ptr<Block>* block) {
+    std::string why;
+    if (on_device) {
+        *block = device_memory().pin(address, count, &why);
+        return *block ? Failure{} : failure(ACL_ERROR_RT_PARAM_INVALID, name, ": ", why);
+    }
+    if (device_memory().contains(address)) {
+        return failure(ACL_ERROR_RT_PARAM_INVALID, name, ": ", address,
+                       " is a device address, but the kind of the copy makes it a host address");
+    }
+    return {};
+}
+
+Failure run_copy(const Copy& copy) {
+    std::shared_ptr<Block> target, source;
+    if (Failure failed = pin_side("dst", copy.target, copy.count, copy.to_device, &target)) return failed;
+    if (Failure failed = pin_side("src", copy.source, copy.count, copy.from_device, &source)) return failed;
+    std::memmove(copy.target, copy.source, copy.count);
+    return {};
+}
+
+Failure run_memset(void* address, int32_t value, size_t count) {
+    std::string why;
+    const auto block = device_memory().pin(address, count, &why);
+    if (!block) return failure(ACL_ERROR_RT_PARAM_INVALID, "devPtr: ", why);
+    std::memset(address, value, count);
+    return {};
+}
+
+Failure check_memset(const void* address, size_t max_count, size_t count) {
+    if (address == nullptr) return failure(ACL_ERROR_RT_PARAM_INVALID, "devPtr is NULL");
+    if (count <= max_count) return {};
+    return failure(ACL_ERROR_RT_PARAM_INVALID, "count ", count, " is more than maxCount ", max_count);
+}
+
+int submit(aclrtStream handle, std::function<Failure()> run) {
+    std::shared_ptr<Stream> stream;
+    if (Failure failed = find_stream(handle, &stream)) return report(failed);
+    if (stream->submit({std::move(run)})) return ACL_SUCCESS;
+    return fail(ACL_ERROR_RT_INVALID_HANDLE, "the stream is being destroyed");
+}
+
+}  // namespace
+
+GMMFR_EXPORT aclError aclrtMalloc(void** devPtr, size_t size, aclrtMemMallocPolicy policy) {
+    return entry("aclrtMalloc", [&] { return allocate_device(devPtr, size, policy); });
+}
+
+GMMFR_EXPORT aclError aclrtMallocAlign32(void** devPtr, size_t size, aclrtMemMallocPolicy policy) {
+    return entry("aclrtMallocAlign32", [&] { return allocate_device(devPtr, size, policy); });
+}
+
+GMMFR_EXPORT aclError aclrtFree(void* devPtr) {
+    return entry("aclrtFree", [&] {
+        if (devPtr == nullptr) return fail(ACL_ERROR_RT_PARAM_INVALID, "devPtr is NULL");
+        if (device_memory().release(devPtr)) return ACL_SUCCESS;
+        return fail(ACL_ERROR_RT_PARAM_INVALID, devPtr,
+                    device_memory().contains(devPtr) ? " lies inside an allocation, it is not its start"
+                                                     : " is no live device allocation (freed before, or a host address)");
+    });
+}
+
+GMMFR_EXPORT aclError aclrtMallocHost(void** hostPtr, size_t size) {
+    return entry("aclrtMallocHost", [&] {
+        if (hostPtr == nullptr) return fail(ACL_ERROR_INVALID_PARAM, "hostPtr is NULL");
+        *hostPtr = nullptr;
+        if (size == 0) return fail(ACL_ERROR_INVALID_PARAM, "size: expected more than 0 bytes, got 0");
+        if (!current_context()) return report(no_context());
+        return report(host_memory().allocate(size, -1, hostPtr));
+    });
+}
+
+GMMFR_EXPORT aclError aclrtFreeHost(void* hostPtr) {
+    return entry("aclrtFreeHost", [&] {
+        if (hostPtr == nullptr) return fail(ACL_ERROR_RT_PARAM_INVALID, "hostPtr is NULL");
+        if (host_memory().release(hostPtr)) return ACL_SUCCESS;
+        return fail(ACL_ERROR_RT_PARAM_INVALID, hostPtr, " does not come from aclrtMallocHost or was freed before");
+    });
+}
+
+GMMFR_EXPORT aclError aclrtGetMemInfo(aclrtMemAttr attr, size_t* free, size_t* total) {
+    return entry("aclrtGetMemInfo", [&] {
+        if (free == nullptr || total == nullptr) {
+            return fail(ACL_ERROR_RT_PARAM_INVALID, free == nullptr ? "free" : "total", " is NULL");
+        }
+        if (attr < ACL_DDR_MEM || attr > ACL_HBM_MEM_P2P_HUGE1G) {
+            return fail(ACL_ERROR_RT_PARAM_INVALID, "attr: unknown value ", static_cast<int>(attr));
+        }
+        *total = device_memory().capacity();
+        *free = *total - device_memory().statistics().live_bytes;
+        return ACL_SUCCESS;
+    });
+}
+
+GMMFR_EXPORT aclError aclrtMemcpy(void* dst, size_t destMax, const void* src, size_t count, aclrtMemcpyKind kind) {
+    return entry("aclrtMemcpy", [&] {
+        Copy copy;
+        if (Failure failed = plan_copy(dst, destMax, src, count, kind, &copy)) return report(failed);
+        if (!current_context()) return report(no_context());
+        return report(run_copy(copy));
+    });
+}
+
+GMMFR_EXPORT aclError aclrtMemcpyAsync(void* dst, size_t destMax, const void* src, size_t count,
+                                       aclrtMemcpyKind kind, aclrtStream stream) {
+    return entry("aclrtMemcpyAsync", [&] {
+        Copy copy;
+        if (Failure failed = plan_copy(dst, destMax, src, count, kind, &copy)) return report(failed);
+        return submit(stream, [copy] { return run_copy(copy); });
+    });
+}
+
+GMMFR_EXPORT aclError aclrtMemset(void* devPtr, size_t maxCount, int32_t value, size_t count) {
+    return entry("aclrtMemset", [&] {
+        if (Failure failed = check_memset(devPtr, maxCount, count)) return report(failed);
+        if (!current_context()) return report(no_context());
+        return report(run_memset(devPtr, value, count));
+    });
+}
+
+GMMFR_EXPORT aclError aclrtMemsetAsync(void* devPtr, size_t maxCount, int32_t value, size_t count,
+                                       aclrtStream stream) {
+    return entry("aclrtMemsetAsync", [&] {
+        if (Failure failed = check_memset(devPtr, maxCount, count)) return report(failed);
+        return submit(stream, [=] { return run_memset(devPtr, value, count); });
+    });
+}

@@ -1,0 +1,66 @@
+// What every exported function goes through: visibility, status and message, no exception across the ABI.
+#pragma once
+
+#include <cstdint>
+#include <exception>
+#include <new>
+#include <sstream>
+#include <string>
+#include <utility>
+
+#include "acl/acl.h"
+#include "aclnn/aclnn_base.h"
+
+#define GMMFR_EXPORT extern "C" __attribute__((visibility("default")))
+
+namespace gmmfr {
+
+struct Failure {
+    int code = 0;
+    std::string message;
+
+    explicit operator bool() const { return code != 0; }
+};
+
+template <class... Parts>
+std::string text(const Parts&... parts) {
+    std::ostringstream stream;
+    (stream << ... << parts);
+    return stream.str();
+}
+
+template <class... Parts>
+Failure failure(int code, const Parts&... parts) {
+    return Failure{code, text(parts...)};
+}
+
+// Keeps the message for the thread's aclGetRecentErrMsg and gives the code back.
+int report(int code, const std::string& message);
+inline int report(const Failure& failed) {
+    return failed.code == 0 ? 0 : report(failed.code, failed.message);
+}
+
+template <class... Parts>
+int fail(int code, const Parts&... parts) {
+    return report(code, text(parts...));
+}
+
+// The thread's pending message; false when there is none. The text stays valid until the next take.
+const char* take_message();
+
+// Non-zero when this call must not go on: a process forked after use, or a failure on order.
+int enter(const char* function);
+
+template <class Body>
+int entry(const char* function, Body&& body) noexcept {
+    try {
+        if (const int code = enter(function)) return code;
+        return body();
+    } catch (const std::bad_alloc&) {
+        return fail(ACL_ERROR_BAD_ALLOC, "the host has no memory left for this call");
+    } catch (const std::exception& error) {
+        return fail(ACL_ERROR_INTERNAL_ERROR, "unexpected failure inside the simulator: ", error.what());
+    }
+}
+
+}  // namespace gmmfr

@@ -1,0 +1,36 @@
+// Worker threads that kernels share. Work is numbered; who does which number never changes a result.
+#pragma once
+
+#include <condition_variable>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+namespace gmmfr {
+
+class ThreadPool {
+public:
+    static ThreadPool& shared();
+
+    // Calls work(0) .. work(count - 1), each once, from the caller and the workers; returns when all are done.
+    // work must not throw.
+    void run(int64_t count, const std::function<void(int64_t)>& work);
+    uint32_t threads() const { return threads_; }
+
+private:
+    struct Job;
+
+    explicit ThreadPool(uint32_t threads) : threads_(threads) {}
+    void serve();
+    void start_workers();
+
+    const uint32_t threads_;
+    std::mutex mutex_;
+    std::condition_variable arrived_;
+    std::vector<std::shared_ptr<Job>> jobs_;
+    bool started_ = false;
+};
+
+}  // namespace gmmfr
