@@ -15,7 +15,15 @@ import numpy as np
 
 from reference.formats import BY_SAFETENSORS, number_format, numpy_dtype
 from reference.operands import Array, Operands, describe_carrier, packed_axis
-from reference.problem import ARGUMENTS, INPUTS, Attributes, Problem, ProblemError, TensorSpec, compact_strides
+from reference.problem import (
+    ARGUMENTS,
+    INPUTS,
+    Attributes,
+    Problem,
+    ProblemError,
+    TensorSpec,
+    compact_strides,
+)
 from reference.safetensors_file import BundleError, read_tensors, write_tensors
 
 _METADATA_KEY = "gmmfr"
@@ -57,7 +65,10 @@ def _assemble(tensors: Mapping[str, tuple[str, Array]], call: Any) -> Operands:
     if isinstance(rows, bool) or not isinstance(rows, int) or rows < 0:
         raise ProblemError(f"batch: expected a number of rows, got {rows!r}")
     specs["out"] = _out_spec(problem, rows, layouts.get("out"))
-    recorded = {"outputs": {n: t[1] for n, t in tensors.items() if n.startswith("out.")}, **(call.get("recorded") or {})}
+    recorded = {
+        "outputs": {n: t[1] for n, t in tensors.items() if n.startswith("out.")},
+        **(call.get("recorded") or {}),
+    }
     return Operands(Problem(call["platform"], specs, attributes), arrays, recorded)
 
 
@@ -105,13 +116,15 @@ def _permute(array: Array, dtype: str, order: list[int]) -> Array:
     else:
         values = np.ascontiguousarray(unpack_nibbles(array).transpose(order))
         dense = values[..., 0::2] | (values[..., 1::2] << 4)
-    return dense.transpose(np.argsort(order))
+    return np.asarray(dense.transpose(np.argsort(order)))
 
 
 def _stride(array: Array, spec: TensorSpec) -> Array:
     """The same values in a storage with the gaps of ``spec``."""
     if number_format(spec.dtype).per_byte == 2:
-        raise ProblemError(f"layout of a 4-bit tensor: expected a permutation of axes, got strides {spec.strides}")
+        raise ProblemError(
+            f"layout of a 4-bit tensor: expected a permutation of axes, got strides {spec.strides}"
+        )
     steps = spec.element_strides
     if any(step < 0 for step in steps):
         raise ProblemError(f"strides {list(steps)}: expected none negative")
@@ -171,7 +184,9 @@ def _contiguous(array: Array, spec: TensorSpec) -> Array:
         return np.ascontiguousarray(array)
     codes = np.ascontiguousarray(unpack_nibbles(array))
     if codes.shape[-1] % 2:
-        raise ProblemError(f"a transposed 4-bit view with an odd last axis ({codes.shape[-1]}) cannot be stored")
+        raise ProblemError(
+            f"a transposed 4-bit view with an odd last axis ({codes.shape[-1]}) cannot be stored"
+        )
     return np.asarray(codes[..., 0::2] | (codes[..., 1::2] << 4))
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from functools import lru_cache
+from functools import cache
 from statistics import NormalDist
 from typing import TYPE_CHECKING, Any
 
@@ -102,7 +102,10 @@ def w4a8_operands(rng: np.random.Generator, case: Case) -> Operands:
 def compensation_bias(x2: NDArray[np.int32], scale: NDArray[np.int64]) -> NDArray[np.float32]:
     """8·Σ_k w·s for weights in int32 words (e, k, n/8) and INT64 scales (e, 1, n): float32 (e, n)."""
     ones = np.ones((1, x2.shape[1]), np.float32)
-    rows = [8 * integer_products(words, ones, None)[0][0] * quant_vector(s[0]) for words, s in zip(x2, scale, strict=True)]
+    rows = [
+        8 * integer_products(words, ones, None)[0][0] * quant_vector(s[0])
+        for words, s in zip(x2, scale, strict=True)
+    ]
     return np.array(rows, np.float64).reshape(x2.shape[0], x2.shape[2] * 8).astype(np.float32)
 
 
@@ -153,7 +156,7 @@ def _elements(rng: np.random.Generator, shape: tuple[int, ...], dtype: str, inte
     return pool.reshape(*shape[:-1], width).view(numpy_dtype(dtype))
 
 
-@lru_cache(maxsize=None)
+@cache
 def _normal_codes(dtype: str) -> NDArray[np.uint8]:
     """Codes of 65536 quantiles of a normal distribution whose tail reaches the format's largest value."""
     values = decode_table(dtype)
@@ -165,10 +168,11 @@ def _normal_codes(dtype: str) -> NDArray[np.uint8]:
     order = finite[np.argsort(values[finite], kind="stable")]
     ordered = values[order]
     middle = (ordered[1:] + ordered[:-1]) / 2
-    return order[np.searchsorted(middle, np.clip(fine, -largest, largest))].astype(np.uint8)
+    nearest = np.searchsorted(middle, np.clip(fine, -largest, largest))
+    return np.asarray(order[nearest], np.uint8)
 
 
-@lru_cache(maxsize=None)
+@cache
 def _integer_codes(dtype: str) -> NDArray[np.uint8]:
     """Codes of -4 … 4, which every element format holds exactly."""
     values = decode_table(dtype)

@@ -19,7 +19,7 @@ from reference.operands import Operands
 
 @dataclass(frozen=True)
 class Case:
-    """One named case: ``path`` is ``mxfp8``, ``mxfp4`` or ``w4a8``; ``options`` go to the path's generator."""
+    """One named case: ``path`` is ``mxfp8``, ``mxfp4`` or ``w4a8``; ``options`` go to its generator."""
 
     name: str
     path: str
@@ -63,7 +63,16 @@ CASES: dict[str, Case] = {
         _mxfp8("case2", 768, 8192, 4096, 32, 256, "largest k", shared_rows=256),
         _mxfp8("case3", 128, 5120, 4096, 8, 64, "few rows, 8 experts", shared_rows=64),
         _mxfp8(
-            "case4", 256, 7168, 4096, 16, 64, "E5M2 on both sides", shared_rows=64, x1="float8_e5m2", x2="float8_e5m2"
+            "case4",
+            256,
+            7168,
+            4096,
+            16,
+            64,
+            "E5M2 on both sides",
+            shared_rows=64,
+            x1="float8_e5m2",
+            x2="float8_e5m2",
         ),
         _mxfp8("registered1", 32, 7168, 4096, 8, 4, "every token visits every expert", shared_rows=4),
         _mxfp8("registered2", 1024, 7168, 4096, 8, 128, "128 rows per expert", shared_rows=128),

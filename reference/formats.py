@@ -11,7 +11,7 @@ floating point (OFP8) and OCP Microscaling (MX) v1.0 specifications.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache
 from typing import TYPE_CHECKING, Any, Literal
 
 if TYPE_CHECKING:
@@ -57,7 +57,9 @@ class NumberFormat:
 
     def nbytes(self, elements: int) -> int:
         """Bytes that ``elements`` packed elements take."""
-        return elements * self.bits // 8 if self.bits >= 8 else (elements + self.per_byte - 1) // self.per_byte
+        return (
+            elements * self.bits // 8 if self.bits >= 8 else (elements + self.per_byte - 1) // self.per_byte
+        )
 
 
 def _float(
@@ -86,7 +88,14 @@ _ROWS = (
     NumberFormat("int4", 4, "int", "ACL_INT4", 29, "uint8"),
     NumberFormat("hifloat8", 8, "float", "ACL_HIFLOAT8", 34, "uint8", pypto="DT_HF8"),
     _float(
-        "float8_e5m2", 8, "ACL_FLOAT8_E5M2", 35, "float8_e5m2", (5, 2, 15), safetensors="F8_E5M2", pypto="DT_FP8E5M2"
+        "float8_e5m2",
+        8,
+        "ACL_FLOAT8_E5M2",
+        35,
+        "float8_e5m2",
+        (5, 2, 15),
+        safetensors="F8_E5M2",
+        pypto="DT_FP8E5M2",
     ),
     _float(
         "float8_e4m3fn",
@@ -168,14 +177,16 @@ def _decode_code(fmt: NumberFormat, code: int) -> float:
     return sign * (1 + fraction * 2.0**-fmt.mantissa) * 2.0 ** (exponent - fmt.bias)
 
 
-@lru_cache(maxsize=None)
+@cache
 def decode_table(name: str) -> NDArray[np.float64]:
     """Values of all bit patterns of a 4- or 8-bit float format, indexed by code; shape ``(2**bits,)``."""
     import numpy as np
 
     fmt = number_format(name)
     if fmt.kind not in ("float", "scale") or fmt.bits > 8 or fmt.exponent == 0:
-        raise ValueError(f"dtype {name!r} has no decode table: expected a float of 4 or 8 bits with a known layout")
+        raise ValueError(
+            f"dtype {name!r} has no decode table: expected a float of 4 or 8 bits with a known layout"
+        )
     table = np.array([_decode_code(fmt, code) for code in range(1 << fmt.bits)])
     table.setflags(write=False)
     return table

@@ -11,6 +11,7 @@ code with any backend.  It decodes one expert's weights at a time, in blocks.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -58,31 +59,36 @@ def golden(
     *,
     magnitudes: bool = False,
     model: Model = "exact",
+    progress: Callable[[int, int], None] | None = None,
 ) -> Golden:
     """Compute the operator's result.
 
     ``precision`` is the type of products and sums.  ``model="fp16_partials"`` rounds the two partial
-    products of W4A8 to half precision as the A2/A3 device does; ``"exact"`` leaves that out.
+    products of W4A8 to half precision as the A2/A3 device does; ``"exact"`` leaves that out.  ``progress``
+    is called with (experts done, experts with rows) after each expert.
     Raises ``ValueError`` for row indices or group totals out of range: they never wrap.
     """
     if precision not in ("float64", "float32"):
         raise ValueError(f"precision: expected 'float64' or 'float32', got {precision!r}")
     if model not in ("exact", "fp16_partials"):
         raise ValueError(f"model: expected 'exact' or 'fp16_partials', got {model!r}")
-    problem = operands.problem
     counts, rows = routing_of(operands)
     result = _initial(operands, np.dtype(precision), magnitudes)
     starts = np.concatenate([[0], np.cumsum(counts)])
     expert = _expert(operands, np.dtype(precision), magnitudes, model)
     with np.errstate(over="ignore", invalid="ignore", under="ignore"):
-        for group in np.flatnonzero(counts):
+        busy = np.flatnonzero(counts).tolist()
+        for done, group in enumerate(busy, start=1):
             part = slice(int(starts[group]), int(starts[group + 1]))
-            _scatter_add(result, rows[part], expert.rows(int(group), part))
-    del problem
+            _scatter_add(result, rows[part], expert.rows(group, part))
+            if progress is not None:
+                progress(done, len(busy))
     return result
 
 
-def _expert(operands: Operands, dtype: np.dtype[Any], magnitudes: bool, model: Model) -> MxExpert | W4a8Expert:
+def _expert(
+    operands: Operands, dtype: np.dtype[Any], magnitudes: bool, model: Model
+) -> MxExpert | W4a8Expert:
     """The path's own computation of one expert's rows."""
     if operands.problem.platform_row.family == "a2a3":
         return W4a8Expert(operands, dtype, magnitudes, fp16_partials=model == "fp16_partials")
@@ -97,14 +103,16 @@ def routing_of(operands: Operands) -> tuple[NDArray[np.int64], NDArray[np.int64]
     if (counts < 0).any():
         group = int(np.flatnonzero(counts < 0)[0])
         raise ValueError(f"group_list: expert {group} gets {counts[group]} rows; expected none negative")
-    total = int(counts.sum())
+    total = sum(counts.tolist())
     if total > problem.m:
         raise ValueError(f"group_list: {total} rows in all, x1 has only {problem.m}")
     rows = np.asarray(operands["row_index"], np.int64)[:total]
     wrong = np.flatnonzero((rows < 0) | (rows >= problem.batch))
     if wrong.size:
+        first = int(wrong[0])
         raise ValueError(
-            f"row_index: row {wrong[0]} points at {rows[wrong[0]]}; expected 0 ≤ value < {problem.batch} (rows of out)"
+            f"row_index: row {first} points at {rows[first]}; "
+            f"expected 0 ≤ value < {problem.batch} (rows of out)"
         )
     return counts, rows
 

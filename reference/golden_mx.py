@@ -8,7 +8,7 @@ entry of the last pair is padding when ⌈k/32⌉ is odd, and is never read.
 
 from __future__ import annotations
 
-from functools import lru_cache
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -134,7 +134,7 @@ def decode_bytes(codes: Array, dtype: str, target: np.dtype[Any]) -> NDArray[Any
     return flat.view(target).reshape(*raw.shape[:-1], width)
 
 
-@lru_cache(maxsize=None)
+@cache
 def _group_table(dtype: str, nbytes: int, target: str) -> NDArray[Any]:
     """For each group of ``nbytes`` bytes the values that they hold, as one fixed-size record."""
     values = decode_table(dtype).astype(target)
@@ -143,5 +143,5 @@ def _group_table(dtype: str, nbytes: int, target: str) -> NDArray[Any]:
     columns = [(codes >> shift) & ((1 << bits) - 1) for shift in range(0, 8 * nbytes, bits)]
     table = np.ascontiguousarray(values[np.stack(columns, axis=-1)])
     width = table.shape[1] * table.itemsize
-    record = {4: np.dtype(np.float32), 8: np.dtype(np.complex64), 16: np.dtype(np.complex128)}.get(width)
-    return table.view(record or np.dtype((np.void, width))).reshape(-1)
+    records: dict[int, Any] = {4: np.float32, 8: np.complex64, 16: np.complex128}
+    return np.asarray(table.view(records.get(width, np.dtype((np.void, width)))).reshape(-1))

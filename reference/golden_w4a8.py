@@ -9,7 +9,8 @@ vector keeps the top 19 bits.  The integer sums go through a float32 matmul, whi
 
 from __future__ import annotations
 
-from functools import lru_cache
+from dataclasses import dataclass
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -28,6 +29,17 @@ _STEP = 1024
 _HALF_EPSILON, _HALF_TINY = 2.0**-11, 2.0**-25
 
 
+@dataclass(frozen=True)
+class _Sums:
+    """Exact sums over k: Σ x·w (rows, n), Σ w (1, n), Σ hi·w, Σ lo·w; last Σ|x|·|w| and, as a row more, Σ|w|."""
+
+    products: NDArray[np.float64]
+    columns: NDArray[np.float64]
+    high: NDArray[np.float64]
+    low: NDArray[np.float64]
+    sizes: NDArray[np.float64] | None
+
+
 class W4a8Expert:
     """Computes the contribution of one expert's rows at a time."""
 
@@ -43,40 +55,55 @@ class W4a8Expert:
         """The contribution of x1's rows ``part``, which belong to expert ``group``."""
         from reference.golden import Contribution
 
-        operands, dtype = self._operands, self._dtype
-        x = operands.arrays["x1"][part].astype(np.float32)
-        high = np.floor(x / 16)
-        count = len(x)
-        split = self._magnitudes or self._fp16_partials
-        signed = np.concatenate([x, np.ones((1, x.shape[1]), np.float32), *([high] if split else [])])
-        absolute = np.concatenate([np.abs(x), np.ones((1, x.shape[1]), np.float32)]) if self._magnitudes else None
-        sums, magnitudes = integer_products(operands.arrays["x2"][group], signed, absolute)
-        products, column_sums, high_sums = sums[:count], sums[count], sums[count + 1 :]
-        scale = quant_vector(operands.arrays["scale"][group, 0])
-        factor = (operands.arrays["pertoken_scale"][part] * operands.arrays["logit"][part])[:, None]
-        low_sums = products - 16 * high_sums - 8 * column_sums if split else None
-
+        arrays, dtype = self._operands.arrays, self._dtype
+        x = arrays["x1"][part].astype(np.float32)
+        sums = self._sums(group, x)
+        scale = quant_vector(arrays["scale"][group, 0])
+        factor = arrays["pertoken_scale"][part, None].astype(dtype) * arrays["logit"][part, None]
         if self._fp16_partials:
-            value = 16 * half(high_sums * scale) + half(low_sums * scale)
+            value = 16 * half(sums.high * scale) + half(sums.low * scale)
         else:
-            value = (products - 8 * column_sums) * scale
-        value = value.astype(dtype) + operands.arrays["bias"][group].astype(dtype)
-        offset, row_sums = operands["offset"], x.sum(axis=1, dtype=np.float64)[:, None]
-        if offset is not None:
-            value += row_sums.astype(dtype) * offset[group, 0].astype(dtype)
-        value *= factor.astype(dtype)
-        if magnitudes is None or low_sums is None:
+            value = (sums.products - 8 * sums.columns) * scale
+        value = value.astype(dtype) + arrays["bias"][group].astype(dtype)
+        if "offset" in arrays:
+            row_sums = x.sum(axis=1, dtype=np.float64)[:, None]
+            value += row_sums.astype(dtype) * arrays["offset"][group, 0].astype(dtype)
+        value *= factor
+        if sums.sizes is None:
             return Contribution(value, None, None, 0)
+        magnitude, rounding = self._magnitude(
+            group, x, sums, np.abs(scale), np.abs(factor.astype(np.float64))
+        )
+        return Contribution(value, magnitude, rounding, 2 * x.shape[1] + 3)
 
-        weight = np.abs(factor.astype(np.float64))
-        size = magnitudes[:count] * np.abs(scale) + 8 * magnitudes[count] * np.abs(scale)
-        size += np.abs(operands.arrays["bias"][group])
-        if offset is not None:
-            size += np.abs(x).sum(axis=1, dtype=np.float64)[:, None] * np.abs(offset[group, 0])
-        partials = 16 * np.abs(high_sums * scale) + np.abs(low_sums * scale)
-        rounding = (_HALF_EPSILON * partials + 17 * _HALF_TINY) * weight
-        terms = 2 * x.shape[1] + 3
-        return Contribution(value, (size * weight).astype(np.float32), rounding.astype(np.float32), terms)
+    def _sums(self, group: int, x: NDArray[np.float32]) -> _Sums:
+        """The exact integer sums of one expert's rows: one pass over its weights."""
+        ones, high = np.ones((1, x.shape[1]), np.float32), np.floor(x / 16)
+        split = self._magnitudes or self._fp16_partials
+        signed = np.concatenate([x, ones, high] if split else [x, ones])
+        absolute = np.concatenate([np.abs(x), ones]) if self._magnitudes else None
+        sums, sizes = integer_products(self._operands.arrays["x2"][group], signed, absolute)
+        products, columns, high_sums = np.split(sums, [len(x), len(x) + 1])
+        low_sums = products - 16 * high_sums - 8 * columns if split else high_sums
+        return _Sums(products, columns, high_sums, low_sums, sizes)
+
+    def _magnitude(
+        self,
+        group: int,
+        x: NDArray[np.float32],
+        sums: _Sums,
+        scale: NDArray[np.float64],
+        factor: NDArray[np.float64],
+    ) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+        """Sum of the absolute terms, and what the device's two roundings to half precision may add."""
+        assert sums.sizes is not None
+        arrays = self._operands.arrays
+        size = (sums.sizes[:-1] + 8 * sums.sizes[-1]) * scale + np.abs(arrays["bias"][group])
+        if "offset" in arrays:
+            size += np.abs(x).sum(axis=1, dtype=np.float64)[:, None] * np.abs(arrays["offset"][group, 0])
+        partials = (16 * np.abs(sums.high) + np.abs(sums.low)) * scale
+        rounding = (_HALF_EPSILON * partials + 17 * _HALF_TINY) * factor
+        return (size * factor).astype(np.float32), rounding.astype(np.float32)
 
 
 def quant_vector(scale: NDArray[np.int64]) -> NDArray[np.float64]:
@@ -125,9 +152,11 @@ def unpack_words(words: NDArray[np.int32]) -> NDArray[np.float32]:
     return flat.view(np.float32).reshape(words.shape[0], words.shape[1] * 8)
 
 
-@lru_cache(maxsize=None)
+@cache
 def _nibble_table() -> NDArray[np.complex128]:
     """For each 16 bits the four two's-complement values that they hold, as one 16-byte record."""
     codes = np.arange(1 << 16, dtype=np.int32)
     nibbles = np.stack([(codes >> shift) & 0xF for shift in (0, 4, 8, 12)], axis=-1)
-    return np.ascontiguousarray(np.where(nibbles < 8, nibbles, nibbles - 16).astype(np.float32)).view(np.complex128)[:, 0]
+    return np.ascontiguousarray(np.where(nibbles < 8, nibbles, nibbles - 16).astype(np.float32)).view(
+        np.complex128
+    )[:, 0]

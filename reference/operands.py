@@ -13,7 +13,15 @@ from numpy.typing import NDArray
 
 from reference.formats import FORMATS, number_format, numpy_dtype
 from reference.platforms import find_platform
-from reference.problem import ARGUMENTS, INPUTS, Attributes, Problem, ProblemError, TensorSpec, compact_strides
+from reference.problem import (
+    ARGUMENTS,
+    INPUTS,
+    Attributes,
+    Problem,
+    ProblemError,
+    TensorSpec,
+    compact_strides,
+)
 
 Array = NDArray[Any]
 #: ml_dtypes that spend a byte on each 4-bit value; the device packs two in a byte.
@@ -85,7 +93,9 @@ class Operands:
         for name in INPUTS:
             if call.get(name) is not None:
                 keep = may_transpose and name in _KEEPS_STRIDES
-                arrays[name], specs[name] = describe_array(name, call[name], hints.get(name), keep_strides=keep)
+                arrays[name], specs[name] = describe_array(
+                    name, call[name], hints.get(name), keep_strides=keep
+                )
         attributes = _read_attributes({key: value for key, value in call.items() if key not in INPUTS})
         problem = Problem(platform, specs, attributes)
         specs["out"] = _describe_out(problem, batch, out)
@@ -183,7 +193,9 @@ def is_dense(array: Array) -> bool:
     return bool(array.transpose(order).flags.c_contiguous)
 
 
-def describe_array(name: str, value: Any, hint: str | None, *, keep_strides: bool) -> tuple[Array, TensorSpec]:
+def describe_array(
+    name: str, value: Any, hint: str | None, *, keep_strides: bool
+) -> tuple[Array, TensorSpec]:
     """The carrier array of one argument and its description; packs one-byte 4-bit values."""
     array = host_array(name, value)
     packed = hint is None and str(getattr(value, "dtype", "")).endswith("float4_e2m1fn_x2")
@@ -221,27 +233,33 @@ def pack_nibbles(name: str, array: Array) -> Array:
     """Pack one-byte 4-bit values two in a byte along the stride-1 axis, even index in the low nibble."""
     axis = packed_axis(array)
     if array.shape[axis] % 2:
-        raise ProblemError(f"{name}: axis {axis} has {array.shape[axis]} 4-bit values; expected an even number")
+        raise ProblemError(
+            f"{name}: axis {axis} has {array.shape[axis]} 4-bit values; expected an even number"
+        )
     codes = np.moveaxis(array.view(np.uint8), axis, -1)
     return np.moveaxis((codes[..., 0::2] & 0xF) | (codes[..., 1::2] << 4), -1, axis)
 
 
 def _dtype_name(name: str, array: Array) -> str:
     if array.dtype.name not in FORMATS:
-        raise ProblemError(f"{name}: dtype {array.dtype.name} is unknown to the operator; known: {', '.join(FORMATS)}")
-    return array.dtype.name
+        raise ProblemError(
+            f"{name}: dtype {array.dtype.name} is unknown to the operator; known: {', '.join(FORMATS)}"
+        )
+    return str(array.dtype.name)
 
 
 def _apply_hint(name: str, array: Array, hint: str | None) -> tuple[Array, str]:
     """Read ``array`` as format ``hint``: bytes are taken as they are, powers of two become E8M0."""
-    if hint is None or array.dtype == numpy_dtype(hint) and number_format(hint).per_byte == 1:
+    if hint is None or (array.dtype == numpy_dtype(hint) and number_format(hint).per_byte == 1):
         return array, _dtype_name(name, array)
     carrier = numpy_dtype(hint)
     if array.dtype in (np.dtype(np.uint8), np.dtype(np.int8)) and carrier.itemsize == 1:
         return array.view(carrier), hint
     if hint == "float8_e8m0fnu" and array.dtype.kind == "f":
         return _encode_powers_of_two(name, array).view(carrier), hint
-    raise ProblemError(f"{name}: dtypes says {hint}, the array holds {array.dtype.name}; expected {carrier.name} or uint8")
+    raise ProblemError(
+        f"{name}: dtypes says {hint}, the array holds {array.dtype.name}; expected {carrier.name} or uint8"
+    )
 
 
 def _encode_powers_of_two(name: str, array: Array) -> Array:
@@ -251,7 +269,7 @@ def _encode_powers_of_two(name: str, array: Array) -> Array:
     if wrong.any():
         position = tuple(int(i) for i in np.argwhere(wrong)[0])
         raise ProblemError(
-            f"{name}: E8M0 holds powers of two from 2^-127 to 2^127; got {array[position]!r} at {list(position)}; "
-            "quantise the scale first"
+            f"{name}: E8M0 holds powers of two from 2^-127 to 2^127; got {float(array[position])} "
+            f"at {list(position)}; quantise the scale first"
         )
     return np.where(np.isnan(array), 255, codes).astype(np.uint8)

@@ -14,7 +14,7 @@ Family = Literal["a2a3", "950"]
 
 @dataclass(frozen=True)
 class Platform:
-    """One platform: its ``family`` of checks, the SoC names it answers with, and a default SoC to simulate."""
+    """One platform: its ``family`` of checks, the SoC names it answers with, a default SoC to simulate."""
 
     name: str
     title: str
@@ -81,5 +81,5 @@ def find_platform(name: str) -> Platform:
 
 
 def platform_of_soc(soc: str) -> Platform | None:
-    """The platform of a SoC name as ``aclrtGetSocName`` gives it, or None when the operator has no kernel there."""
+    """The platform of a SoC name as ``aclrtGetSocName`` gives it; None where the operator has no kernel."""
     return next((row for row in PLATFORMS.values() if row.has_soc(soc)), None)

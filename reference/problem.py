@@ -127,7 +127,8 @@ class TensorSpec:
             raise ProblemError(f"argument {name}: expected null or an object, got {type(value).__name__}")
         unknown = sorted(set(value) - {f.name for f in fields(cls)})
         if unknown:
-            raise ProblemError(f"argument {name}: unknown key {unknown[0]!r}; known: {', '.join(f.name for f in fields(cls))}")
+            known = ", ".join(f.name for f in fields(cls))
+            raise ProblemError(f"argument {name}: unknown key {unknown[0]!r}; known: {known}")
         missing = [key for key in ("shape", "dtype") if key not in value]
         if missing:
             raise ProblemError(f"argument {name}: key {missing[0]!r} is missing")
@@ -178,9 +179,12 @@ class Attributes:
             raise ProblemError(f"attributes: expected an object, got {type(value).__name__}")
         unknown = sorted(set(value) - {f.name for f in fields(cls)})
         if unknown:
-            raise ProblemError(f"attributes: unknown key {unknown[0]!r}; known: {', '.join(f.name for f in fields(cls))}")
+            raise ProblemError(
+                f"attributes: unknown key {unknown[0]!r}; known: {', '.join(f.name for f in fields(cls))}"
+            )
         try:
-            return cls(**{key: _ATTRIBUTE_READERS[key](entry, key) for key, entry in value.items()})
+            read: dict[str, Any] = {key: _ATTRIBUTE_READERS[key](entry, key) for key, entry in value.items()}
+            return cls(**read)
         except ProblemError as error:
             raise ProblemError(f"attributes: {error}") from None
 
@@ -279,7 +283,8 @@ class Problem:
         if unknown:
             raise ProblemError(f"arguments: unknown key {unknown[0]!r}; known: {', '.join(ARGUMENTS)}")
         specs = {
-            name: None if entry is None else TensorSpec.from_json(name, entry) for name, entry in arguments.items()
+            name: None if entry is None else TensorSpec.from_json(name, entry)
+            for name, entry in arguments.items()
         }
         attributes = Attributes.from_json(value.get("attributes") or {})
         return cls(_text(value["platform"], "platform"), specs, attributes)
@@ -288,7 +293,9 @@ class Problem:
         """The problem object of a problem file."""
         return {
             "platform": self.platform,
-            "arguments": {name: None if spec is None else spec.to_json() for name, spec in self.arguments.items()},
+            "arguments": {
+                name: None if spec is None else spec.to_json() for name, spec in self.arguments.items()
+            },
             "attributes": self.attributes.to_json(),
         }
 
@@ -350,7 +357,9 @@ def read_problem_file(path: Path) -> tuple[list[tuple[Problem, dict[str, list[in
 
 def _integer(value: Any, what: str, minimum: int = -(2**63)) -> int:
     if isinstance(value, bool) or not isinstance(value, int) or not minimum <= value < 2**63:
-        raise ProblemError(f"{what}: expected a 64-bit integer{' ≥ 0' if minimum == 0 else ''}, got {value!r}")
+        raise ProblemError(
+            f"{what}: expected a 64-bit integer{' ≥ 0' if minimum == 0 else ''}, got {value!r}"
+        )
     return value
 
 

@@ -17,7 +17,7 @@ POISON_ROW = 2**40
 
 @dataclass(frozen=True)
 class Routing:
-    """``counts`` (e,) rows per expert, ``row_index`` (m,) output row of each x1 row, ``logit`` (m,) float32."""
+    """``counts`` (e,) rows per expert; ``row_index`` (m,) and ``logit`` (m,) float32 of the rows of x1."""
 
     counts: NDArray[np.int64]
     row_index: NDArray[np.int64]
@@ -50,4 +50,4 @@ def zipf_counts(total: int, e: int, exponent: float = 1.2) -> list[int]:
     """``total`` rows over ``e`` experts, the i-th most popular one getting a share of i**-exponent."""
     share = np.arange(1, e + 1, dtype=np.float64) ** -exponent
     bounds = np.rint(np.cumsum(share) / share.sum() * total).astype(int)
-    return np.diff(bounds, prepend=0).tolist()
+    return [int(count) for count in np.diff(bounds, prepend=0)]

@@ -12,7 +12,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from math import prod
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from safetensors.numpy import save_file
@@ -44,7 +43,9 @@ def read_tensors(path: str | os.PathLike[str]) -> tuple[dict[str, tuple[str, Arr
     """
     entries, metadata, start = _read_header(path)
     tensors: dict[str, tuple[str, Array]] = {}
-    mapped = np.memmap(path, dtype=np.uint8, mode="r") if any(e.end > e.begin for e in entries.values()) else None
+    mapped = (
+        np.memmap(path, dtype=np.uint8, mode="r") if any(e.end > e.begin for e in entries.values()) else None
+    )
     for name, entry in entries.items():
         raw = np.empty(0, np.uint8) if mapped is None else mapped[start + entry.begin : start + entry.end]
         tensors[name] = (entry.dtype, _view(name, entry, np.asarray(raw)))
@@ -65,7 +66,9 @@ def _read_header(path: str | os.PathLike[str]) -> tuple[dict[str, _Entry], dict[
         prefix = file.read(8)
         length = int.from_bytes(prefix, "little")
         if len(prefix) < 8 or length > min(size - 8, _MAX_HEADER):
-            raise BundleError(f"{path}: not a safetensors file (header length {length}, file size {size} bytes)")
+            raise BundleError(
+                f"{path}: not a safetensors file (header length {length}, file size {size} bytes)"
+            )
         raw = file.read(length)
     try:
         header = json.loads(raw.decode("utf-8"))
@@ -78,7 +81,9 @@ def _read_header(path: str | os.PathLike[str]) -> tuple[dict[str, _Entry], dict[
         raise BundleError(f"{path}: damaged safetensors header: {error}") from None
     for name, entry in entries.items():
         if not 0 <= entry.begin <= entry.end <= size - 8 - length:
-            raise BundleError(f"{path}: truncated: tensor {name!r} ends at byte {8 + length + entry.end} of {size}")
+            raise BundleError(
+                f"{path}: truncated: tensor {name!r} ends at byte {8 + length + entry.end} of {size}"
+            )
     return entries, {str(k): str(v) for k, v in dict(metadata).items()}, 8 + length
 
 
@@ -86,7 +91,9 @@ def _view(name: str, entry: _Entry, raw: Array) -> Array:
     """The bytes of one tensor as array of its shape."""
     fmt = BY_SAFETENSORS.get(entry.dtype)
     if fmt is None:
-        raise BundleError(f"tensor {name!r}: dtype {entry.dtype!r} is unknown; known: {', '.join(BY_SAFETENSORS)}")
+        raise BundleError(
+            f"tensor {name!r}: dtype {entry.dtype!r} is unknown; known: {', '.join(BY_SAFETENSORS)}"
+        )
     shape = entry.shape
     if any(length < 0 for length in shape):
         raise BundleError(f"tensor {name!r}: negative length in shape {list(shape)}")
@@ -95,16 +102,22 @@ def _view(name: str, entry: _Entry, raw: Array) -> Array:
             raise BundleError(f"tensor {name!r}: 4-bit shape {list(shape)} has an odd last axis")
         shape = (*shape[:-1], shape[-1] // 2)
     if prod(shape) * fmt.itemsize != raw.nbytes:
-        raise BundleError(f"tensor {name!r}: shape {list(entry.shape)} of {entry.dtype} does not fill {raw.nbytes} bytes")
-    array = raw.view(numpy_dtype(fmt.name)) if raw.ctypes.data % fmt.itemsize == 0 else _realign(raw, fmt.name)
+        raise BundleError(
+            f"tensor {name!r}: shape {list(entry.shape)} of {entry.dtype} does not fill {raw.nbytes} bytes"
+        )
+    array = (
+        raw.view(numpy_dtype(fmt.name)) if raw.ctypes.data % fmt.itemsize == 0 else _realign(raw, fmt.name)
+    )
     return array.reshape(shape)
 
 
 def _realign(raw: Array, dtype: str) -> Array:
-    return raw.copy().view(numpy_dtype(dtype))
+    return np.asarray(raw.copy().view(numpy_dtype(dtype)))
 
 
-def write_tensors(path: str | os.PathLike[str], tensors: Mapping[str, Array], metadata: Mapping[str, str]) -> None:
+def write_tensors(
+    path: str | os.PathLike[str], tensors: Mapping[str, Array], metadata: Mapping[str, str]
+) -> None:
     """Write a safetensors file: complete under its name, or not at all."""
     target = Path(path)
     partial = target.with_name(f".{target.name}.{os.getpid()}.partial")

@@ -1,0 +1,190 @@
+"""The backends behind one interface, by name.
+
+A backend says why it cannot run a call here (``refusal``), or runs it (``run``).  Nothing falls back:
+``auto`` is resolved to a name before anything runs, and the name is reported.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from gmmfr.cli_support import UsageFailure
+from gmmfr.result import Result
+from reference.operands import Operands
+from reference.problem import Problem
+
+Progress = Callable[[int, int], None]
+
+
+class Backend(ABC):
+    """One way to compute the operator."""
+
+    name: str
+    summary: str
+
+    @abstractmethod
+    def refusal(self, problem: Problem) -> str | None:
+        """Why this backend cannot run ``problem`` on this machine; None when it can."""
+
+    @abstractmethod
+    def run(self, operands: Operands, progress: Progress | None = None) -> Result:
+        """Compute ``operands``; only called when :meth:`refusal` has nothing to say."""
+
+
+class GoldenBackend(Backend):
+    """The NumPy golden."""
+
+    name = "golden"
+    summary = "NumPy golden"
+
+    def __init__(self, precision: str = "float64") -> None:
+        self._precision = precision
+
+    def refusal(self, problem: Problem) -> str | None:
+        return None
+
+    def run(self, operands: Operands, progress: Progress | None = None) -> Result:
+        from reference.golden import golden
+
+        begin = time.perf_counter()
+        out = golden(operands, self._precision, progress=progress).out  # type: ignore[arg-type]
+        seconds = time.perf_counter() - begin
+        return Result(self.name, out, f"numpy {self._precision}", seconds)
+
+
+class SimulatorBackend(Backend):
+    """The binding on the CPU simulator of the vendor's ABI."""
+
+    name = "simulator"
+    summary = "the binding on the CPU simulator of the vendor's ABI"
+
+    def refusal(self, problem: Problem) -> str | None:
+        from aclnn_bindings import LibraryError, simulator
+
+        try:
+            simulator(problem.platform_row.default_soc)
+        except LibraryError as error:
+            return str(error)
+        return None
+
+    def run(self, operands: Operands, progress: Progress | None = None) -> Result:
+        from aclnn_bindings import simulator
+
+        soc = operands.problem.platform_row.default_soc
+        return run_library(self.name, simulator(soc), f"simulator ({soc})", operands)
+
+
+class AclnnBackend(Backend):
+    """The vendor's library on an NPU."""
+
+    name = "aclnn"
+    summary = "the vendor's library on an NPU"
+
+    def refusal(self, problem: Problem) -> str | None:
+        from aclnn_bindings import AclError, LibraryError, find_library
+
+        try:
+            library = find_library()
+            soc = library.soc_name()
+        except (LibraryError, AclError) as error:
+            return str(error)
+        if not problem.platform_row.has_soc(soc):
+            return f"the device here is {soc}; the call is for {problem.platform_row.title}"
+        return None
+
+    def run(self, operands: Operands, progress: Progress | None = None) -> Result:
+        from aclnn_bindings import find_library
+
+        library = find_library()
+        return run_library(self.name, library, library.device_label(), operands)
+
+
+def run_library(name: str, library: Any, device: str, operands: Operands) -> Result:
+    """Run the two phases on ``library`` and time them from phase 1 to synchronise."""
+    from aclnn_bindings import run_operands
+
+    out, seconds, notes = run_operands(library, operands)
+    return Result(name, out, device, seconds, notes=tuple(notes))
+
+
+class PyptoBackend(Backend):
+    """Our PyPTO kernels: on an NPU, else in PyPTO's interpreter."""
+
+    name = "pypto"
+    summary = "the PyPTO kernels, on an NPU or in PyPTO's interpreter"
+
+    def refusal(self, problem: Problem) -> str | None:
+        import pypto_impl
+
+        return pypto_impl.availability(problem.platform) or pypto_impl.refusal(problem)
+
+    def run(self, operands: Operands, progress: Progress | None = None) -> Result:
+        import pypto_impl
+
+        result = pypto_impl.run(operands)
+        return Result(self.name, result.out, result.device, result.seconds)
+
+
+class OwnKernel(Backend):
+    """A user's kernel: ``path/to/file.py:function`` gets the operands and returns ``out``."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        path, _, function = name.rpartition(":")
+        self._path, self._function = Path(path), function
+        self.summary = f"{function} of {path}"
+
+    def refusal(self, problem: Problem) -> str | None:
+        return None
+
+    def run(self, operands: Operands, progress: Progress | None = None) -> Result:
+        kernel = self._load()
+        begin = time.perf_counter()
+        out = np.asarray(kernel(operands))
+        seconds = time.perf_counter() - begin
+        return Result(self.name, out, f"own kernel ({self._path.name}:{self._function})", seconds)
+
+    def _load(self) -> Callable[[Operands], Any]:
+        if not self._path.is_file():
+            raise UsageFailure(f"backend {self.name}: file {self._path} does not exist")
+        spec = importlib.util.spec_from_file_location(f"gmmfr_own_kernel_{self._path.stem}", self._path)
+        if spec is None or spec.loader is None:
+            raise UsageFailure(f"backend {self.name}: {self._path} is no Python file")
+        module = importlib.util.module_from_spec(spec)
+        sys.modules[module.__name__] = module
+        spec.loader.exec_module(module)
+        kernel = getattr(module, self._function, None)
+        if not callable(kernel):
+            raise UsageFailure(f"backend {self.name}: {self._path} has no function {self._function!r}")
+        return kernel  # type: ignore[no-any-return]
+
+
+BACKENDS: dict[str, type[Backend]] = {
+    "golden": GoldenBackend,
+    "aclnn": AclnnBackend,
+    "simulator": SimulatorBackend,
+    "pypto": PyptoBackend,
+}
+
+
+def find_backend(name: str, problem: Problem, precision: str = "float64") -> Backend:
+    """The backend called ``name``; ``auto`` is ``aclnn`` where a device answers, else ``simulator``."""
+    if name == "auto":
+        return SimulatorBackend() if AclnnBackend().refusal(problem) else AclnnBackend()
+    if name == "golden":
+        return GoldenBackend(precision)
+    if name in BACKENDS:
+        return BACKENDS[name]()
+    if ":" in name:
+        return OwnKernel(name)
+    raise UsageFailure(
+        f"backend {name!r} is unknown; known: auto, {', '.join(BACKENDS)}, path/to/file.py:function"
+    )

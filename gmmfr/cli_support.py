@@ -1,0 +1,45 @@
+"""What the commands share: exit codes, JSON on standard output, people's output through rich."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+PASS, FAILURE, USAGE, NOT_RUN = 0, 1, 2, 3
+EXIT_CODES = {"PASS": PASS, "FAIL": FAILURE, "INVALID": FAILURE, "NOT RUN": NOT_RUN}
+
+
+class UsageFailure(ValueError):
+    """A wrong call of a command, an unreadable file or an unknown name: message on stderr, exit code 2."""
+
+
+def print_json(value: Any) -> None:
+    """Print one JSON document, and nothing else, on standard output."""
+    print(json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False))
+
+
+def console() -> Console:
+    """Rich's console on standard output; plain and unwrapped where that is no terminal."""
+    from rich.console import Console
+
+    return Console(soft_wrap=not sys.stdout.isatty(), highlight=False)
+
+
+@contextmanager
+def progress_bar(title: str, *, quiet: bool = False) -> Iterator[Callable[[int, int], None] | None]:
+    """A bar on standard error for long work, on a terminal only: yields its ``(done, total)`` callback."""
+    if quiet or not sys.stderr.isatty():
+        yield None
+        return
+    from rich.console import Console
+    from rich.progress import Progress
+
+    with Progress(console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task(title, total=None)
+        yield lambda done, total: bar.update(task, completed=done, total=total)

@@ -1,0 +1,43 @@
+"""``gmmfr ab``: the A/B check."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import ExitStack
+
+import click
+
+from gmmfr.cli_support import EXIT_CODES, console, print_json, progress_bar
+
+
+@click.command("ab")
+@click.argument("case")
+@click.option("-a", "first", default="auto", show_default=True, help="backend A")
+@click.option("-b", "second", default=None, help="backend B")
+@click.option("--seed", type=int, default=0, help="seed of a named case")
+@click.option(
+    "--time", "repeats", type=click.IntRange(1), default=1, help="runs per backend; the median time is shown"
+)
+@click.option("--json", "as_json", is_flag=True, help="one JSON document on standard output")
+def command(case: str, first: str, second: str | None, seed: int, repeats: int, as_json: bool) -> None:
+    """Run CASE on A (and B) and compare each with the golden.
+
+    A backend is golden, simulator, aclnn, pypto, torch_npu, auto (aclnn where a device answers, else
+    simulator), or your own kernel as path/to/file.py:function.
+    """
+    from gmmfr.ab import ab
+    from gmmfr.loading import load_call
+    from gmmfr.tables import print_ab
+
+    call = load_call(case, seed)
+    with ExitStack() as bars:
+
+        def progress(name: str) -> Callable[[int, int], None] | None:
+            return bars.enter_context(progress_bar(name, quiet=as_json))
+
+        report = ab(call, first, second, case=case, progress=progress, repeats=repeats)
+    if as_json:
+        print_json(report.to_json())
+    else:
+        print_ab(console(), report, call.problem)
+    raise SystemExit(EXIT_CODES[report.verdict])

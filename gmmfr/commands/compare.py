@@ -1,0 +1,33 @@
+"""``gmmfr compare``: judge results that were saved earlier, perhaps on another machine."""
+
+from __future__ import annotations
+
+import click
+
+from gmmfr.cli_support import EXIT_CODES, UsageFailure, console, print_json, progress_bar
+
+
+@click.command("compare")
+@click.argument("case")
+@click.argument("outputs", nargs=-1, required=True, metavar="OUT [OUT2]")
+@click.option("--seed", type=int, default=0, help="seed of a named case")
+@click.option("--json", "as_json", is_flag=True, help="one JSON document on standard output")
+def command(case: str, outputs: tuple[str, ...], seed: int, as_json: bool) -> None:
+    """Compare saved results of CASE with the golden, and with each other."""
+    from gmmfr.ab import compare_saved
+    from gmmfr.loading import load_call, load_output
+    from gmmfr.tables import print_ab
+
+    if len(outputs) > 2:
+        raise UsageFailure(f"expected one or two results, got {len(outputs)}")
+    if len(set(outputs)) < len(outputs):
+        raise UsageFailure(f"{outputs[0]}: named twice")
+    call = load_call(case, seed)
+    saved = {path: load_output(path) for path in outputs}
+    with progress_bar("golden", quiet=as_json) as progress:
+        report = compare_saved(call, saved, case=case, progress=progress)
+    if as_json:
+        print_json(report.to_json())
+    else:
+        print_ab(console(), report, call.problem)
+    raise SystemExit(EXIT_CODES[report.verdict])

@@ -1,0 +1,39 @@
+"""``gmmfr doctor``: what is installed, which backends run here, and why the others do not."""
+
+from __future__ import annotations
+
+import click
+
+from gmmfr.cli_support import console, print_json
+
+
+@click.command("doctor")
+@click.option("--json", "as_json", is_flag=True, help="one JSON document on standard output")
+def command(as_json: bool) -> None:
+    """Say what is installed, which backends run here, and why the others do not."""
+    from gmmfr.machine import examine
+
+    findings = examine()
+    if as_json:
+        print_json(findings)
+        return
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(box=None, header_style="bold", pad_edge=False)
+    for title in ("backend", "platform", "runs here"):
+        table.add_column(title)
+    for row in findings["backends"]:
+        mark = (
+            Text("yes", style="green") if row["available"] else Text(f"no: {row['reason']}", style="yellow")
+        )
+        table.add_row(row["backend"], row["platform"], mark)
+    out = console()
+    for section in ("system", "packages", "tools", "environment"):
+        out.print(section, style="bold")
+        for name, value in findings[section].items():
+            out.print(f"  {name}: {value if value is not None else 'not found'}", markup=False)
+    out.print("libraries searched", style="bold")
+    for line in findings["libraries"]:
+        out.print(f"  {line}", markup=False)
+    out.print(table)

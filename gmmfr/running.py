@@ -1,0 +1,54 @@
+"""Run one call on one backend."""
+
+from __future__ import annotations
+
+import os
+import statistics
+import sys
+import traceback
+from dataclasses import replace
+
+from gmmfr.backends import Backend, Progress, find_backend
+from gmmfr.cli_support import UsageFailure
+from gmmfr.loading import load_call
+from gmmfr.result import Result
+from reference.operands import Operands
+from reference.validate import validate
+
+
+def run(
+    operands: Operands | str | os.PathLike[str],
+    backend: str = "auto",
+    *,
+    precision: str = "float64",
+    progress: Progress | None = None,
+) -> Result:
+    """Compute a call (operands, a case name or a bundle's path) on ``backend``.
+
+    Raises ``InvalidProblemError`` with every violation where the validator refuses the call.  A backend
+    that cannot run gives a :class:`Result` without output, which says why; its ``out`` raises that reason.
+    """
+    call = load_call(operands)
+    validate(call.problem, call.arrays).raise_for_violations()
+    return run_backend(find_backend(backend, call.problem, precision), call, progress)
+
+
+def run_backend(
+    backend: Backend, operands: Operands, progress: Progress | None = None, repeats: int = 1
+) -> Result:
+    """Run a valid call; a refusal or a failure becomes a result without output.
+
+    With ``repeats`` above 1 the result's seconds are the median of that many runs.
+    """
+    reason = backend.refusal(operands.problem)
+    if reason is not None:
+        return Result(backend.name, reason=reason)
+    try:
+        results = [backend.run(operands, progress) for _ in range(repeats)]
+    except UsageFailure:
+        raise
+    except Exception as error:  # a user's kernel may raise anything
+        traceback.print_exc(file=sys.stderr)
+        return Result(backend.name, reason=f"failed: {type(error).__name__}: {error}", failed=True)
+    seconds = [result.seconds for result in results if result.seconds is not None]
+    return replace(results[-1], seconds=statistics.median(seconds) if seconds else None)

@@ -1,0 +1,108 @@
+"""What people read: the tables of ``gmmfr ab`` and ``gmmfr compare``."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+from rich.table import Table
+from rich.text import Text
+
+from gmmfr.ab import AbReport
+from gmmfr.result import Result
+from reference.compare import Comparison, Position
+from reference.problem import Problem
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+_STYLE = {"PASS": "bold green", "FAIL": "bold red", "INVALID": "bold red", "NOT RUN": "bold yellow"}
+
+
+def print_ab(console: Console, report: AbReport, problem: Problem) -> None:
+    """Print where each side ran, how they compare, what is wrong, and the verdict last."""
+    console.print(describe_call(report.case, problem), style="bold", markup=False)
+    for violation in report.violations:
+        console.print(f"{violation.level}: {violation}", markup=False)
+    if report.backends:
+        console.print(_backends_table(report))
+    if report.comparisons:
+        console.print(_comparisons_table(report))
+    for comparison in report.comparisons:
+        _print_failure(console, comparison)
+    console.print(Text(report.verdict, style=_STYLE[report.verdict]))
+
+
+def describe_call(case: str, problem: Problem) -> str:
+    """One line: the case, its platform, element formats and extents."""
+    try:
+        extents = f"m {problem.m}, k {problem.k}, n {problem.n}, e {problem.e}, batch {problem.batch}"
+        kinds = f"{problem.spec('x1').dtype} × {problem.spec('x2').dtype}"
+    except (ValueError, IndexError):  # a call that the validator refuses may lack any of them
+        return f"{case}: {problem.platform_row.title}"
+    return f"{case}: {problem.platform_row.title}, {kinds}, {extents}"
+
+
+def _backends_table(report: AbReport) -> Table:
+    table = Table(box=None, header_style="bold", pad_edge=False)
+    for title in ("backend", "ran on", "seconds"):
+        table.add_column(title, justify="right" if title == "seconds" else "left")
+    for result in report.backends.values():
+        seconds = "" if result.seconds is None else f"{result.seconds:.3f}"
+        table.add_row(Text(result.backend), Text(_where(result)), seconds)
+    return table
+
+
+def _where(result: Result) -> str:
+    if not result.ran:
+        return f"{'FAILED' if result.failed else 'NOT RUN'}: {result.reason}"
+    return "; ".join([result.device or "", *result.notes])
+
+
+def _comparisons_table(report: AbReport) -> Table:
+    table = Table(box=None, header_style="bold", pad_edge=False)
+    for title in (
+        "comparison",
+        "verdict",
+        "elements",
+        "mismatches",
+        "max |a-b|",
+        "worst / bound",
+        "outside 1e-3",
+    ):
+        table.add_column(title, justify="left" if title in ("comparison", "verdict") else "right")
+    for c in report.comparisons:
+        table.add_row(
+            Text(f"{c.a} – {c.b}"),
+            Text(c.verdict, style=_STYLE[c.verdict]),
+            str(c.count),
+            str(c.mismatches),
+            f"{c.max_abs:.3g}",
+            f"{c.max_ratio:.3g}",
+            str(c.outside_1e_3),
+        )
+    return table
+
+
+def _print_failure(console: Console, comparison: Comparison) -> None:
+    """What a failed comparison must say: count and share, the worst positions, what would have passed."""
+    if comparison.verdict != "FAIL":
+        return
+    share = comparison.mismatches / max(1, comparison.count)
+    console.print(f"{comparison.a} – {comparison.b}: {comparison.reason}", markup=False)
+    if not comparison.worst:
+        return
+    console.print(
+        f"  mismatches {comparison.mismatches} of {comparison.count} ({share:.2%}); "
+        f"criterion {comparison.criterion}; a bound {comparison.max_ratio:.3g} times as wide would have passed",
+        markup=False,
+    )
+    for worst in comparison.worst:
+        console.print(f"  {_describe_position(comparison, worst)}", markup=False)
+
+
+def _describe_position(comparison: Comparison, worst: Position) -> str:
+    return (
+        f"row {worst.row}, column {worst.column}: {comparison.a} {np.float32(worst.a)!s}, {comparison.b} "
+        f"{np.float32(worst.b)!s}, {worst.ratio:.3g} × the bound {worst.bound:.3g}"
+    )
