@@ -5,7 +5,19 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from reference.rules.model import Check, Finding, Findings, Path, Rule, Stage, Unchecked, describe, one, show, unknown
+from reference.rules.model import (
+    Check,
+    Finding,
+    Findings,
+    Path,
+    Rule,
+    Stage,
+    Unchecked,
+    describe,
+    one,
+    show,
+    unknown,
+)
 from reference.status import INVALID
 
 if TYPE_CHECKING:
@@ -22,7 +34,9 @@ def text_of(hint: Hint, call: Call, spec: TensorSpec) -> str:
     return hint if isinstance(hint, str) else hint(call, spec)
 
 
-def dtype_rule(argument: str, allowed: tuple[str, ...], paths: tuple[Path, ...], source: str, hint: Hint = "", **row: Any) -> Rule:
+def dtype_rule(
+    argument: str, allowed: tuple[str, ...], paths: tuple[Path, ...], source: str, hint: Hint = "", **row: Any
+) -> Rule:
     """``argument`` has one of the ``allowed`` dtypes; a null argument passes."""
 
     def check(call: Call) -> Findings:
@@ -31,10 +45,14 @@ def dtype_rule(argument: str, allowed: tuple[str, ...], paths: tuple[Path, ...],
             return None
         return one(argument, " or ".join(allowed), spec.dtype, text_of(hint, call, spec))
 
-    return _rule(f"{argument}-dtype", f"{argument} is {' or '.join(allowed)}", "dtype", source, paths, check, row)
+    return _rule(
+        f"{argument}-dtype", f"{argument} is {' or '.join(allowed)}", "dtype", source, paths, check, row
+    )
 
 
-def rank_rule(argument: str, form: str, paths: tuple[Path, ...], source: str, hint: Hint = "", **row: Any) -> Rule:
+def rank_rule(
+    argument: str, form: str, paths: tuple[Path, ...], source: str, hint: Hint = "", **row: Any
+) -> Rule:
     """``argument`` has as many axes as ``form`` names; a null argument passes."""
     rank = len([axis for axis in form.strip("()").split(",") if axis.strip()])
     title = f"{argument} has {axes(rank)} {form}"
@@ -44,7 +62,10 @@ def rank_rule(argument: str, form: str, paths: tuple[Path, ...], source: str, hi
         if spec is None or len(spec.shape) == rank:
             return None
         return one(
-            argument, f"{axes(rank)} {form}", f"{axes(len(spec.shape))} {show(spec.shape)}", text_of(hint, call, spec)
+            argument,
+            f"{axes(rank)} {form}",
+            f"{axes(len(spec.shape))} {show(spec.shape)}",
+            text_of(hint, call, spec),
         )
 
     return _rule(f"{argument}-rank", title, "rank", source, paths, check, row)
@@ -89,7 +110,10 @@ def format_rule(arguments: tuple[str, ...], paths: tuple[Path, ...], source: str
         for name in arguments:
             spec = getattr(call, name)
             if spec is not None and spec.format != "ND" and spec.format in ("FRACTAL_NZ", "FRACTAL_NZ_C0_32"):
-                findings = [*(findings or ()), Finding(name, "ND", describe(spec), "only x2 may be in the NZ layout")]
+                findings = [
+                    *(findings or ()),
+                    Finding(name, "ND", describe(spec), "only x2 may be in the NZ layout"),
+                ]
         return findings
 
     return _rule("input-format", "inputs other than x2 are ND", "format", source, paths, check, row)
@@ -118,7 +142,13 @@ def join_hints(*hints: str) -> str:
 
 
 def _rule(
-    name: str, title: str, topic: str, source: str, paths: tuple[Path, ...], check: Check, row: Mapping[str, Any]
+    name: str,
+    title: str,
+    topic: str,
+    source: str,
+    paths: tuple[Path, ...],
+    check: Check,
+    row: Mapping[str, Any],
 ) -> Rule:
     stage: Stage = row.get("stage", "checker")
     return Rule(
@@ -132,4 +162,21 @@ def _rule(
         stage=stage,
         check=check,
         importance=row.get("importance", CHECKER_ORDER[topic]),
+    )
+
+
+def row(
+    name: str,
+    title: str,
+    topic: str,
+    check: Check,
+    source: str,
+    paths: tuple[Path, ...],
+    importance: int,
+    **rest: Any,
+) -> Rule:
+    """One row; level rejected, status 161002 and stage checker unless said otherwise."""
+    settings = {"level": "rejected", "status": INVALID, "stage": "checker", **rest}
+    return Rule(
+        name, title, topic, source=source, paths=paths, check=check, importance=importance, **settings
     )

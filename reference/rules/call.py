@@ -7,7 +7,9 @@ of axes of length 1 included (source: op_api IsLastTwoDimsTranspose, IsTranspose
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from math import prod
+from typing import Any
 
 from reference.formats import MX_ELEMENTS
 from reference.problem import ARGUMENTS, Problem, TensorSpec
@@ -58,8 +60,10 @@ class Call:
         "packed",
         "path",
         "problem",
+        "routing",
         "scale_shape",
         "scale_turned",
+        "values",
         "x1_turned",
         "x2_turned",
         "x2_transposed",
@@ -85,10 +89,14 @@ class Call:
     batch: int | None
     groups: int | None
     scale_shape: tuple[int, ...]
+    #: Host values and what they say of the routing; set by the validator where values were given.
+    values: Mapping[str, Any]
+    routing: Any
 
     def __init__(self, problem: Problem) -> None:
         self.problem = problem
         self.attributes = problem.attributes
+        self.routing = None
         (
             self.x1,
             self.x2,
@@ -161,7 +169,12 @@ class Call:
             return "mx"
         if x2.dtype == "float4_e2m1fn":
             return "mxa8w4"
-        if x2.dtype == "float8_e4m3fn" and self.nz and scale is not None and scale.dtype in ("float32", "bfloat16"):
+        if (
+            x2.dtype == "float8_e4m3fn"
+            and self.nz
+            and scale is not None
+            and scale.dtype in ("float32", "bfloat16")
+        ):
             return "pertoken"
         return "mx"
 

@@ -6,7 +6,18 @@ from reference.formats import MX_ELEMENTS
 from reference.problem import TensorSpec
 from reference.rules.build import axes, dtype_rule
 from reference.rules.call import Call
-from reference.rules.model import EVERYWHERE, ON_950, W4A8, Finding, Findings, Rule, describe, describe_weight, one, show
+from reference.rules.model import (
+    EVERYWHERE,
+    ON_950,
+    W4A8,
+    Finding,
+    Findings,
+    Rule,
+    describe,
+    describe_weight,
+    one,
+    show,
+)
 from reference.status import INVALID, NULLPTR
 
 _ALWAYS = ("x1", "x2", "scale", "group_list", "pertoken_scale", "logit", "row_index")
@@ -53,14 +64,23 @@ def check_antiquant(call: Call) -> Findings:
 
 def check_dtype_attribute(call: Call) -> Findings:
     dtype = call.attributes.dtype
-    return None if dtype == 0 else one("dtype", "0", str(dtype), "out is always float32: 0 is the only value V3 takes")
+    return (
+        None
+        if dtype == 0
+        else one("dtype", "0", str(dtype), "out is always float32: 0 is the only value V3 takes")
+    )
 
 
 def check_weight_rank(call: Call) -> Findings:
     x2 = call.x2
     if x2 is None or len(x2.shape) >= 2:
         return None
-    return one("x2", "3 axes (e, k, n)", f"{axes(len(x2.shape))} {show(x2.shape)}", "weights of all experts in one tensor")
+    return one(
+        "x2",
+        "3 axes (e, k, n)",
+        f"{axes(len(x2.shape))} {show(x2.shape)}",
+        "weights of all experts in one tensor",
+    )
 
 
 def check_transpose_x1(call: Call) -> Findings:
@@ -73,7 +93,10 @@ def check_transpose_x2(call: Call) -> Findings:
     if not call.attributes.transpose_x2 or call.on_950:
         return None
     return one(
-        "transpose_x2", "false", "true", "only Ascend 950 takes transposed weights; on Atlas A2/A3 pass x2 as (e, k, n/8)"
+        "transpose_x2",
+        "false",
+        "true",
+        "only Ascend 950 takes transposed weights; on Atlas A2/A3 pass x2 as (e, k, n/8)",
     )
 
 
@@ -99,11 +122,13 @@ def hint_packed_weight(call: Call, spec: TensorSpec) -> str:
 _ENTRY = "op_api GetWorkspaceSize entry"
 
 RULES = (
-    Rule("out-required", "out is not null", "pointer", "rejected", NULLPTR, _ENTRY, EVERYWHERE, "entry", check_out, 9),
+    Rule(
+        "out-required", "out is not null", "", "rejected", NULLPTR, _ENTRY, EVERYWHERE, "entry", check_out, 9
+    ),
     Rule(
         "required",
         "required arguments are not null (bias on Atlas A2/A3 only)",
-        "pointer",
+        "",
         "rejected",
         NULLPTR,
         "op_api null test",
@@ -115,7 +140,7 @@ RULES = (
     Rule(
         "antiquant-null",
         "antiquant_scale and antiquant_offset are null",
-        "pointer",
+        "",
         "rejected",
         NULLPTR,
         "op_api null test; documentation page, antiquantScaleOptional",
@@ -127,7 +152,7 @@ RULES = (
     Rule(
         "dtype-attribute",
         "attribute dtype is 0 (float32)",
-        "value",
+        "",
         "rejected",
         INVALID,
         "op_api scene test; documentation page, dtype",
@@ -151,7 +176,7 @@ RULES = (
     Rule(
         "transpose-x1",
         "attribute transpose_x1 is false",
-        "value",
+        "",
         "rejected",
         INVALID,
         "op_api scene test; documentation page, transposeX1",
@@ -163,7 +188,7 @@ RULES = (
     Rule(
         "transpose-x2",
         "attribute transpose_x2 is false on Atlas A2/A3",
-        "value",
+        "",
         "rejected",
         INVALID,
         "op_api scene test; documentation page, x2 (an older table allows false only, on Ascend 950 too)",

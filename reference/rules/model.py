@@ -83,8 +83,12 @@ def unknown(call: Call, *facts: str) -> Unchecked:
     missing = [name for name in facts if getattr(call, name) is None]
     owners = {"m": "x1", "k": "x1", "n": "x2", "e": "x2", "k2": "x2", "batch": "out"}
     held = sorted({owners[name] for name in missing})
-    faults = [f"{name} is null" if getattr(call, name) is None else f"{name} has a wrong rank" for name in held]
-    return Unchecked(f"{', '.join('k of x2' if name == 'k2' else name for name in missing)} unknown: {', '.join(faults)}")
+    faults = [
+        f"{name} is null" if getattr(call, name) is None else f"{name} has a wrong rank" for name in held
+    ]
+    return Unchecked(
+        f"{', '.join('k of x2' if name == 'k2' else name for name in missing)} unknown: {', '.join(faults)}"
+    )
 
 
 def show(dims: Iterable[int]) -> str:

@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from reference.rules.call import Call
 from reference.rules.model import Findings, Path, Rule, Unchecked, one, show, unknown
 from reference.status import INVALID
 
 _ROWS = "it counts rows of out (rank * batch/dp), not elements"
-_SHARED_FORM = "shared_input is (batch/dp, n); an older documentation page shows (e), no implementation takes that"
+_SHARED_FORM = (
+    "shared_input is (batch/dp, n); an older documentation page shows (e), no implementation takes that"
+)
 
 
 def check_group_list_type(call: Call) -> Findings:
     kind = call.attributes.group_list_type
     if kind in (0, 1):
         return None
-    return one("group_list_type", "0 (running totals) or 1 (counts)", str(kind), "group_list holds one or the other")
+    return one(
+        "group_list_type", "0 (running totals) or 1 (counts)", str(kind), "group_list holds one or the other"
+    )
 
 
 def check_offset_sign(call: Call) -> Findings:
@@ -30,7 +32,12 @@ def check_offset_within(call: Call) -> Findings:
         return unknown(call, "batch")
     if offset <= batch:
         return None
-    return one("shared_input_offset", f"at most batch = {batch}", str(offset), f"{_ROWS}; tested without shared_input too")
+    return one(
+        "shared_input_offset",
+        f"at most batch = {batch}",
+        str(offset),
+        f"{_ROWS}; tested without shared_input too",
+    )
 
 
 def check_shared_rows(call: Call) -> Findings:
@@ -43,7 +50,9 @@ def check_shared_rows(call: Call) -> Findings:
         return unknown(call, "batch")
     if shared.shape[0] <= batch:
         return None
-    return one("shared_input", f"at most batch = {batch} rows", show(shared.shape), "one row per token of this rank")
+    return one(
+        "shared_input", f"at most batch = {batch} rows", show(shared.shape), "one row per token of this rank"
+    )
 
 
 def check_shared_columns(call: Call) -> Findings:
@@ -111,7 +120,9 @@ def _weight_axes(call: Call) -> str:
     x1 = f"x1 is {describe(call.x1)}" if call.x1 is not None else ""
     hint = f"{x1}, x2 is {describe_weight(call)}"
     if call.on_950 and call.k == call.n:
-        hint += "; x2 looks transposed: pass transpose_x2" if not call.x2_transposed else "; x2 is not transposed"
+        hint += (
+            "; x2 looks transposed: pass transpose_x2" if not call.x2_transposed else "; x2 is not transposed"
+        )
     return hint
 
 
@@ -131,17 +142,19 @@ def check_group_list_length(call: Call) -> Findings:
     slicing = f"x2 has {call.e} experts (axis 0)"
     if length > call.e:
         slicing += ": slice group_list to this rank's experts [start, end)"
-    return one("group_list", show((call.e,)), show(groups.shape), join_hints(slicing, experts_by_argument(call)))
+    return one(
+        "group_list", show((call.e,)), show(groups.shape), join_hints(slicing, experts_by_argument(call))
+    )
 
 
 #: One row each, to be given its paths and source by a platform's table.
 _TEMPLATES = {
-    "group-list-type": ("group_list_type is 0 or 1", "value", check_group_list_type, 55),
-    "shared-offset-sign": ("shared_input_offset is not negative", "value", check_offset_sign, 55),
-    "shared-offset-range": ("shared_input_offset is at most batch", "value", check_offset_within, 55),
+    "group-list-type": ("group_list_type is 0 or 1", "", check_group_list_type, 55),
+    "shared-offset-sign": ("shared_input_offset is not negative", "", check_offset_sign, 55),
+    "shared-offset-range": ("shared_input_offset is at most batch", "", check_offset_within, 55),
     "shared-rows": ("shared_input has at most batch rows", "shape", check_shared_rows, 50),
     "shared-columns": ("shared_input has n columns", "shape", check_shared_columns, 50),
-    "shared-range": ("shared_input_offset + rows is at most batch", "value", check_shared_range, 55),
+    "shared-range": ("shared_input_offset + rows is at most batch", "", check_shared_range, 55),
     "out-columns": ("out has n columns", "shape", check_out_columns, 50),
     "k-match": ("x1 and x2 have the same k", "shape", check_inner, 45),
     "group-list-length": ("group_list has one entry per expert of x2", "shape", check_group_list_length, 46),
@@ -152,5 +165,3 @@ def common(name: str, paths: tuple[Path, ...], source: str) -> Rule:
     """The shared rule called ``name`` as a row for ``paths``, with the source that tests it there."""
     title, topic, check, importance = _TEMPLATES[name]
     return Rule(name, title, topic, "rejected", INVALID, source, paths, "checker", check, importance)
-
-

@@ -1,0 +1,133 @@
+"""Warnings that descriptors show: legal calls that are often a mistake, or that an older release refuses."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from reference.rules.build import row
+from reference.rules.call import Call, looks_transposed, scale_looks_transposed
+from reference.rules.model import EVERYWHERE, MX, ON_950, W4A8, Finding, Findings, Rule, describe, one, show
+
+_OLD = "CANN 8.3.RC1 to 8.5.0.alpha001"
+
+
+def check_empty_call(call: Call) -> Findings:
+    if not call.empty:
+        return None
+    argument = "x1" if call.empty == "m" else "x2"
+    spec = call.x1 if call.empty == "m" else call.x2
+    got = f"{call.empty} = 0 in {show(spec.shape)}" if spec is not None else ""
+    hint = "phase 1 returns success without a kernel and leaves out untouched, shared_input included; fill out yourself"
+    return one(argument, f"{call.empty} above 0", got, hint)
+
+
+def check_square_scale(call: Call) -> Findings:
+    if call.groups is None or call.groups != call.n or call.scale is None or len(call.scale.shape) != 4:
+        return None
+    if call.x2_turned or call.scale_turned:
+        return None
+    layout = "(e, n, k/64, 2)" if call.x2_transposed else "(e, k/64, n, 2)"
+    hint = f"k/64 = n = {call.n}: both layouts have this shape; transpose_x2 says it is read as {layout}"
+    return one("scale", "a shape that tells its layout", show(call.scale.shape), hint)
+
+
+def check_tuning_length(call: Call) -> Findings:
+    tuning = call.attributes.tuning_config
+    if tuning is None or len(tuning) < 2:
+        return None
+    hint = "a second element selects another kernel for k <= 2048, the least proven path"
+    return one("tuning_config", "at most one element", str(list(tuning)), hint)
+
+
+def check_trap_strides(call: Call) -> Findings:
+    """Contiguous tensors whose strides on axes of length 1 read as a transposed view."""
+    findings = []
+    for name in ("x1", "x2"):
+        spec = getattr(call, name)
+        if spec is None or spec.strides is None or (name == "x2" and not call.x2_turned):
+            continue
+        if spec.is_contiguous and looks_transposed(spec):
+            findings.append(_trap(name, describe(spec), spec.strides))
+    scale = call.scale
+    if scale is not None and call.scale_turned and scale.is_contiguous and scale_looks_transposed(scale):
+        findings.append(_trap("scale", describe(scale), scale.strides or ()))
+    return findings or None
+
+
+def _trap(name: str, text: str, strides: tuple[int, ...]) -> Finding:
+    hint = "phase 1 takes this for a transposed view, axes of length 1 included: pass compact strides"
+    return Finding(name, "compact strides", f"{text} strides {show(strides)}", hint)
+
+
+def check_shared_null(call: Call) -> Findings:
+    if call.shared_input is not None:
+        return None
+    hint = f"optional now; {_OLD} refuse null with 161001: pass zeros (1, n) bfloat16 with weight 0 there"
+    return one("shared_input", "a tensor on old releases", "null", hint)
+
+
+def check_totals(call: Call) -> Findings:
+    if call.attributes.group_list_type != 0:
+        return None
+    hint = f"honoured now; {_OLD} refuse it with 161002: pass counts (type 1) there"
+    return one("group_list_type", "1 on old releases", "0 (running totals)", hint)
+
+
+_warning = partial(row, level="warning", status=0, stage="beyond")
+
+RULES: tuple[Rule, ...] = (
+    _warning(
+        "empty-call",
+        "m and n are not 0",
+        "shape",
+        check_empty_call,
+        "op_api early return (950); documentation page: only m = 0 and n = 0 are supported",
+        ON_950,
+        80,
+    ),
+    _warning(
+        "square-scale",
+        "the scale's shape tells its layout",
+        "layout",
+        check_square_scale,
+        "950 checker",
+        MX,
+        80,
+    ),
+    _warning(
+        "tuning-length",
+        "tuning_config has at most one element",
+        "",
+        check_tuning_length,
+        "tiling (A2/A3); documentation page: further elements are reserved",
+        W4A8,
+        81,
+    ),
+    _warning(
+        "trap-strides",
+        "strides of axes of length 1 are compact",
+        "strides",
+        check_trap_strides,
+        "op_api transpose test: raw strides",
+        EVERYWHERE,
+        81,
+    ),
+    _warning(
+        "release-shared-input",
+        "old releases require shared_input",
+        "",
+        check_shared_null,
+        f"op_api of {_OLD}",
+        W4A8,
+        85,
+    ),
+    _warning(
+        "release-group-list-type",
+        "old releases take counts only",
+        "",
+        check_totals,
+        f"op_api of {_OLD}",
+        W4A8,
+        85,
+    ),
+)
