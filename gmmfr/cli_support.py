@@ -25,10 +25,10 @@ def print_json(value: Any) -> None:
 
 
 def console() -> Console:
-    """Rich's console on standard output; plain and unwrapped where that is no terminal."""
+    """Rich's console on standard output; wide enough for a table where that is no terminal."""
     from rich.console import Console
 
-    return Console(soft_wrap=not sys.stdout.isatty(), highlight=False)
+    return Console(highlight=False, width=None if sys.stdout.isatty() else 160)
 
 
 @contextmanager

@@ -6,6 +6,7 @@ package's own.
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 from collections.abc import Mapping
@@ -14,6 +15,7 @@ from math import prod
 from pathlib import Path
 
 import numpy as np
+from safetensors import SafetensorError
 from safetensors.numpy import save_file
 
 from reference.formats import BY_SAFETENSORS, numpy_dtype
@@ -118,11 +120,15 @@ def _realign(raw: Array, dtype: str) -> Array:
 def write_tensors(
     path: str | os.PathLike[str], tensors: Mapping[str, Array], metadata: Mapping[str, str]
 ) -> None:
-    """Write a safetensors file: complete under its name, or not at all."""
+    """Write a safetensors file: complete under its name, or not at all; ``OSError`` says why not."""
     target = Path(path)
+    if not target.parent.is_dir():
+        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), os.fspath(path))
     partial = target.with_name(f".{target.name}.{os.getpid()}.partial")
     try:
         save_file(dict(tensors), partial, dict(metadata))
         os.replace(partial, target)
+    except SafetensorError as error:
+        raise OSError(f"{path}: {error}") from None
     finally:
         partial.unlink(missing_ok=True)
