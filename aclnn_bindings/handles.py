@@ -1,0 +1,148 @@
+"""Owned handles: one small object for each thing the library hands out.
+
+The finaliser is registered before the handle exists: the library writes the handle into a cell that the finaliser
+already watches, so no interrupt can lose it.  Closing is idempotent; use after close raises.
+"""
+
+from __future__ import annotations
+
+import atexit
+import warnings
+import weakref
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from aclnn_bindings._acl import ffi
+from aclnn_bindings.errors import ClosedHandleError
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+    from typing_extensions import Self
+
+    from aclnn_bindings.device import DeviceContext
+
+Destroy = Callable[[Any], int]
+
+
+class _Exit:
+    """Whether the interpreter is on its way out: what is still open then is closed without a warning."""
+
+    begun = False
+
+    def begin(self) -> None:
+        self.begun = True
+
+
+_exit = _Exit()
+# weakref registers its own exit function with the first finaliser; the one registered later runs earlier.
+weakref.finalize(_exit, _Exit)
+atexit.register(_exit.begin)
+
+
+class Handle:
+    """Handles of the library in one C cell, destroyed once: by :meth:`close`, by leaving a ``with`` block, or by
+    the collector.
+
+    ``destroy(cell)`` destroys what the cell holds, empties it and returns a status.
+    """
+
+    __slots__ = ("__weakref__", "_cell", "_finalizer", "context", "noun")
+
+    def __init__(self, context: DeviceContext, cell: Any, destroy: Destroy, noun: str) -> None:
+        self.context = context
+        self.noun = noun
+        self._cell = cell
+        self._finalizer = weakref.finalize(self, _collect, context, cell, destroy, noun)
+        self._finalizer.atexit = context.runtime.owned
+
+    @property
+    def closed(self) -> bool:
+        """Whether the handle was closed or given away."""
+        return not self._finalizer.alive
+
+    @property
+    def pointer(self) -> Any:
+        """The handle itself; :class:`ClosedHandleError` after :meth:`close`."""
+        pointer = self._cell[0]
+        if pointer == ffi.NULL:
+            raise ClosedHandleError(f"{self.noun} is closed")
+        return pointer
+
+    def take(self) -> Any:
+        """Give the handle away: the caller, or the library, destroys it from now on."""
+        pointer = self.pointer
+        self._cell[0] = ffi.NULL
+        self._finalizer.detach()
+        return pointer
+
+    def close(self) -> None:
+        """Destroy the handle; nothing happens the second time."""
+        parts = self._finalizer.detach()
+        if parts is not None:
+            _release(*parts[2])
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+def single(function: Callable[[Any], int]) -> Destroy:
+    """The ``destroy`` of a cell with one handle, from the library's function."""
+
+    def destroy(cell: Any) -> int:
+        pointer = cell[0]
+        if pointer == ffi.NULL:
+            return 0
+        cell[0] = ffi.NULL
+        return function(pointer)
+
+    return destroy
+
+
+def _release(context: DeviceContext, cell: Any, destroy: Destroy, noun: str) -> None:
+    if context.runtime.usable:  # after a fork, or after its end, the library must not be called
+        with context.current():
+            context.runtime.check(destroy(cell), f"destroying {noun}")
+
+
+def _collect(context: DeviceContext, cell: Any, destroy: Destroy, noun: str) -> None:
+    if not _exit.begun and any(pointer != ffi.NULL for pointer in ffi.unpack(cell, len(cell))):
+        warnings.warn(f"{noun} was never closed", ResourceWarning, stacklevel=2)
+    _release(context, cell, destroy, noun)
+
+
+class Executor(Handle):
+    """An ``aclOpExecutor`` between phase 1 and its end.
+
+    An ordinary one is freed by phase 2, whether that succeeds or fails: :meth:`take` it for the call.  One that was
+    never run, and a repeatable one, is destroyed here.
+    """
+
+    __slots__ = ()
+
+    def __init__(self, context: DeviceContext) -> None:
+        destroy = single(context.runtime.functions.aclDestroyAclOpExecutor)
+        super().__init__(context, ffi.new("aclOpExecutor *[1]"), destroy, "executor")
+
+    @property
+    def cell(self) -> Any:
+        """Where phase 1 writes the executor."""
+        return self._cell
+
+
+class IntArray(Handle):
+    """An ``aclIntArray`` with a copy of ``values``."""
+
+    __slots__ = ()
+
+    def __init__(self, context: DeviceContext, values: tuple[int, ...]) -> None:
+        functions = context.runtime.functions
+        super().__init__(context, ffi.new("aclIntArray *[1]"), single(functions.aclDestroyIntArray), "int array")
+        self._cell[0] = functions.aclCreateIntArray(ffi.new("int64_t[]", values), len(values))
+        if self._cell[0] == ffi.NULL:
+            context.runtime.fail(f"aclCreateIntArray of {len(values)} values returned NULL")

@@ -1,0 +1,20 @@
+"""Where the C headers and the simulator's libraries of this installation are."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+_PACKAGE = Path(__file__).resolve().parent
+#: Folder with the simulator under the vendor's library names.
+LIBRARY_DIRECTORY = _PACKAGE / "lib"
+
+
+def include_directory() -> Path:
+    """The folder to compile C and C++ clients against: ``-I`` this.
+
+    An installed package carries a copy; a source tree has it beside the package.
+    """
+    for folder in (_PACKAGE / "include", _PACKAGE.parent / "include"):
+        if (folder / "acl" / "acl.h").exists():
+            return folder
+    raise FileNotFoundError(f"no headers in {_PACKAGE / 'include'}: reinstall the package")

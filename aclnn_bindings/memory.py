@@ -1,0 +1,145 @@
+"""Device memory: owned blocks, and a pool that makes repeated calls cheap and constant in memory.
+
+A block comes back to the pool only after the stream that used it was synchronised, so any stream of the context may
+use it next.
+"""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from aclnn_bindings._acl import ffi, lib
+from aclnn_bindings.errors import OutOfDeviceMemoryError
+from aclnn_bindings.handles import Handle, single
+
+if TYPE_CHECKING:
+    from aclnn_bindings.device import DeviceContext
+
+#: Blocks are multiples of this, as torch_npu's caching allocator makes them.
+GRANULE = 512
+#: Idle bytes that a pool keeps; larger blocks go straight back to the device.
+DEFAULT_LIMIT = 256 << 20
+
+_HOST_TO_DEVICE = lib.ACL_MEMCPY_HOST_TO_DEVICE
+_DEVICE_TO_HOST = lib.ACL_MEMCPY_DEVICE_TO_HOST
+
+
+@dataclass(frozen=True)
+class MemoryStats:
+    """Bytes of one pool: ``in_use`` by calls, ``idle`` in the pool, the ``peak`` of both, and how often a block
+    was found (``hits``) or had to be allocated (``misses``)."""
+
+    in_use: int
+    idle: int
+    peak: int
+    hits: int
+    misses: int
+
+
+class DeviceMemory(Handle):
+    """``nbytes`` of device memory."""
+
+    __slots__ = ("address", "nbytes")
+
+    def __init__(self, context: DeviceContext, nbytes: int) -> None:
+        functions = context.runtime.functions
+        noun = f"device memory of {nbytes} bytes"
+        super().__init__(context, ffi.new("void *[1]"), single(functions.aclrtFree), noun)
+        self.nbytes = nbytes
+        status = functions.aclrtMalloc(self._cell, nbytes, lib.ACL_MEM_MALLOC_HUGE_FIRST)
+        context.runtime.check(status, f"aclrtMalloc of {nbytes} bytes")
+        self.address = int(ffi.cast("uintptr_t", self._cell[0]))
+
+    def upload(self, host: int, nbytes: int) -> None:
+        """Copy ``nbytes`` from the host address ``host`` to the block's start; returns when they are there."""
+        functions = self.context.runtime.functions
+        source = ffi.cast("void *", host)
+        status = functions.aclrtMemcpy(self.pointer, self.nbytes, source, nbytes, _HOST_TO_DEVICE)
+        if status:
+            self.context.runtime.check(status, f"aclrtMemcpy of {nbytes} bytes to the device")
+
+    def download(self, host: int, nbytes: int) -> None:
+        """Copy the block's first ``nbytes`` to the host address ``host``."""
+        functions = self.context.runtime.functions
+        target = ffi.cast("void *", host)
+        status = functions.aclrtMemcpy(target, nbytes, self.pointer, nbytes, _DEVICE_TO_HOST)
+        if status:
+            self.context.runtime.check(status, f"aclrtMemcpy of {nbytes} bytes from the device")
+
+
+class MemoryPool:
+    """Idle blocks of one context by size."""
+
+    def __init__(self, context: DeviceContext, limit: int = DEFAULT_LIMIT) -> None:
+        self.limit = limit
+        self._context = context
+        self._blocks: dict[int, list[DeviceMemory]] = {}
+        self._lock = threading.Lock()
+        self._in_use = self._idle = self._peak = self._hits = self._misses = 0
+
+    def acquire(self, nbytes: int) -> DeviceMemory:
+        """A block of at least ``nbytes``, with whatever its last user left in it."""
+        size = max(GRANULE, (nbytes + GRANULE - 1) & -GRANULE)
+        with self._lock:
+            blocks = self._blocks.get(size)
+            if blocks:
+                self._hits += 1
+                self._idle -= size
+                self._in_use += size
+                return blocks.pop()
+        block = self._allocate(size)
+        with self._lock:
+            self._misses += 1
+            self._in_use += size
+            self._peak = max(self._peak, self._in_use + self._idle)
+        return block
+
+    def _allocate(self, size: int) -> DeviceMemory:
+        try:
+            return DeviceMemory(self._context, size)
+        except OutOfDeviceMemoryError as error:
+            if self._idle:
+                self.clear()
+                return self._allocate(size)
+            raise OutOfDeviceMemoryError(error.code, error.message, error.what, self._free_note()) from None
+
+    def _free_note(self) -> str:
+        free, total = ffi.new("size_t *"), ffi.new("size_t *")
+        functions = self._context.runtime.functions
+        held = f"this process's calls hold {self._in_use} bytes"
+        if not functions.has("aclrtGetMemInfo") or functions.aclrtGetMemInfo(lib.ACL_HBM_MEM, free, total):
+            return held
+        return f"{held}; the device has {free[0]} of {total[0]} bytes free"
+
+    def release(self, block: DeviceMemory) -> None:
+        """Take a block back; no work may still use it."""
+        size = block.nbytes
+        with self._lock:
+            self._in_use -= size
+            keep = self._idle + size <= self.limit
+            if keep:
+                self._idle += size
+                self._blocks.setdefault(size, []).append(block)
+        if not keep:
+            block.close()
+
+    def clear(self) -> None:
+        """Give all idle blocks back to the device."""
+        with self._lock:
+            blocks = [block for same in self._blocks.values() for block in same]
+            self._blocks.clear()
+            self._idle = 0
+        for block in blocks:
+            block.close()
+
+    def stats(self) -> MemoryStats:
+        """What the pool holds now and how it did so far."""
+        with self._lock:
+            return MemoryStats(self._in_use, self._idle, self._peak, self._hits, self._misses)
+
+
+def address_of(array: Any) -> int:
+    """Host address of a NumPy array's first element."""
+    return int(array.__array_interface__["data"][0]) if array.size else 0

@@ -1,0 +1,130 @@
+"""The operator as one function: NumPy arrays in, NumPy array out."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from aclnn_bindings.library import find_library
+from aclnn_bindings.plan import Plan, Validation
+from aclnn_bindings.sources import Array
+from reference.operands import Operands
+from reference.problem import ProblemError
+
+if TYPE_CHECKING:
+    from aclnn_bindings.library import Library
+
+
+class InitialValueWarning(UserWarning):
+    """The operator had nothing to do and wrote nothing; the result is what it would have added to."""
+
+
+def grouped_matmul_finalize_routing_v3(
+    *,
+    x1: Any,
+    x2: Any,
+    scale: Any,
+    bias: Any = None,
+    offset: Any = None,
+    pertoken_scale: Any,
+    group_list: Any,
+    shared_input: Any = None,
+    logit: Any,
+    row_index: Any,
+    batch: int | None = None,
+    out: Any = None,
+    dtypes: Mapping[str, str] | None = None,
+    shared_input_weight: float = 1.0,
+    shared_input_offset: int = 0,
+    transpose_x1: bool = False,
+    transpose_x2: bool = False,
+    group_list_type: int = 1,
+    tuning_config: Sequence[int] | None = None,
+    library: Library | None = None,
+    device: int | None = None,
+    timeout: float | None = None,
+    validate: Validation = "errors",
+    consume_x1: bool = False,
+    deterministic: bool | None = None,
+) -> Array:
+    """Multiply the rows of x1 by their experts' weights and add them into the rows of ``out``; returns ``out``.
+
+    The platform is that of the library's SoC.  Shapes, with m rows, e experts, batch output rows:
+
+    - Atlas A2/A3 (W4A8): x1 int8 (m, k), x2 int32 (e, k, n/8) of eight INT4 each, scale int64 (e, 1, n), bias float32
+      (e, n), offset float32 (e, 1, n) or None, pertoken_scale float32 (m,).
+    - Ascend 950 (MXFP8, MXFP4): x1 (m, k), x2 (e, k, n), or (e, n, k) with ``transpose_x2``; scale E8M0
+      (e, ceil(k/64), n, 2), or (e, n, ceil(k/64), 2); bias bfloat16 (e, n) or None; pertoken_scale E8M0
+      (m, ceil(k/64), 2).
+    - both: group_list int64 (e,), counts or with ``group_list_type=0`` running totals; shared_input bfloat16
+      (rows, n) or None; logit float32 (m,); row_index int64 (m,); out float32 (batch, n).
+
+    Exactly one of ``batch`` and ``out`` is given.  ``dtypes`` says what bytes mean, as in
+    ``Operands.from_arrays``.  ``library`` defaults to :func:`find_library`; the other arguments are those of
+    :class:`Plan`.  The caller's arrays are never changed, but for ``out``.
+
+    Raises :class:`reference.InvalidProblemError` for a call that the rules refuse, :class:`AclError` for one that the
+    library refuses or that fails on the device.  With M = 0 or N = 0 on Ascend 950, where the operator writes
+    nothing, the result is zeros plus the weighted shared input, with an :class:`InitialValueWarning`.
+    """
+    if (batch is None) == (out is None):
+        raise ProblemError(f"batch, out: expected exactly one of them, got {'none' if out is None else 'both'}")
+    library = library or find_library()
+    operands = Operands.from_arrays(
+        platform=library.platform.name,
+        x1=x1,
+        x2=x2,
+        scale=scale,
+        bias=bias,
+        offset=offset,
+        pertoken_scale=pertoken_scale,
+        group_list=group_list,
+        shared_input=shared_input,
+        logit=logit,
+        row_index=row_index,
+        batch=batch,
+        out=out,
+        dtypes=dtypes,
+        shared_input_weight=shared_input_weight,
+        shared_input_offset=shared_input_offset,
+        transpose_x1=transpose_x1,
+        transpose_x2=transpose_x2,
+        group_list_type=group_list_type,
+        tuning_config=tuning_config,
+    )
+    with Plan(
+        operands.problem,
+        operands.arrays,
+        library=library,
+        out=out,
+        device=device,
+        timeout=timeout,
+        validate=validate,
+        consume_x1=True,  # what one run destroys is the uploaded copy
+        deterministic=deterministic,
+        repeatable=False,
+    ) as plan:
+        plan.execute()
+        return initial_value(operands, out) if plan.writes_nothing else plan.result()
+
+
+def initial_value(operands: Operands, out: Array | None = None) -> Array:
+    """What the operator starts from: zeros, and the weighted shared input in its rows.  Warns that it is no result."""
+    attributes, problem = operands.attributes, operands.problem
+    result = np.empty(problem.spec("out").shape, np.float32) if out is None else out
+    result[...] = 0
+    shared = operands.shared_input
+    if shared is not None and shared.size:
+        first = attributes.shared_input_offset
+        rows = shared.astype(np.float32) * np.float32(attributes.shared_input_weight)
+        result[first : first + len(rows)] = rows
+    warnings.warn(
+        "M = 0 or N = 0: the operator returns at once and writes nothing; the result is its initial value "
+        "(zeros and the weighted shared input)",
+        InitialValueWarning,
+        stacklevel=3,
+    )
+    return result

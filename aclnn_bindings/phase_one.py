@@ -1,0 +1,70 @@
+"""Phase 1 of the operator: the call itself, and its status alone for a problem without data."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from aclnn_bindings._acl import ffi
+from aclnn_bindings.handles import Executor, IntArray
+from aclnn_bindings.tensors import DescriptorTable, Tensors
+from reference.problem import ARGUMENTS, Attributes, Problem
+
+if TYPE_CHECKING:
+    from aclnn_bindings.library import Library
+
+#: Enough for an address that phase 1 never follows.
+_DUMMY_BYTES = 512
+
+
+def scalars_of(attributes: Attributes) -> tuple[Any, ...]:
+    """The scalar arguments between the tensors and tuningConfig, in the order of the prototype."""
+    return (
+        attributes.dtype,
+        attributes.shared_input_weight,
+        attributes.shared_input_offset,
+        attributes.transpose_x1,
+        attributes.transpose_x2,
+        attributes.group_list_type,
+    )
+
+
+def call_phase_one(
+    library: Library, tensors: Tensors, scalars: tuple[Any, ...], tuning: Any, size: Any, executor: Any
+) -> int:
+    """Call GetWorkspaceSize; ``size`` and ``executor`` are the cells that it fills.  Returns its status."""
+    pointers = tensors.pointers()
+    with library.soc_scope():
+        status = library.functions.aclnnGroupedMatmulFinalizeRoutingV3GetWorkspaceSize(
+            *pointers[:-1], *scalars, tuning, pointers[-1], size, executor
+        )
+    return int(status)
+
+
+def phase_one_status(problem: Problem, library: Library | None = None) -> int:
+    """What phase 1 answers to ``problem`` as it stands: 0, or the code of the first check that fails.
+
+    Strides, offsets and storage shapes are passed exactly as the problem gives them.  No data is needed: phase 1
+    reads none.  ``library`` defaults to the simulator of the problem's platform.
+    """
+    if library is None:
+        from aclnn_bindings.library import simulator
+
+        library = simulator(problem.platform_row.default_soc)
+    with library.runtime.bind() as context:
+        memory = context.memory.acquire(_DUMMY_BYTES)
+        try:
+            return _status(problem, library, context, memory.address)
+        finally:
+            context.memory.release(memory)
+
+
+def _status(problem: Problem, library: Library, context: Any, address: int) -> int:
+    present = {name: spec for name, spec in problem.arguments.items() if spec is not None}
+    tuning = problem.attributes.tuning_config
+    addresses = [address if name in present else 0 for name in ARGUMENTS]
+    with Tensors(context, DescriptorTable(present), addresses) as tensors, Executor(context) as executor:
+        scalars, size = scalars_of(problem.attributes), ffi.new("uint64_t *")
+        if tuning is None:
+            return call_phase_one(library, tensors, scalars, ffi.NULL, size, executor.cell)
+        with IntArray(context, tuning) as array:
+            return call_phase_one(library, tensors, scalars, array.pointer, size, executor.cell)

@@ -1,0 +1,109 @@
+"""Where the arguments of a call are on the device: uploads, addresses, and the copy that protects x1."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from aclnn_bindings._acl import ffi, lib
+from aclnn_bindings.memory import DeviceMemory, address_of
+from aclnn_bindings.preparation import Preparation
+from aclnn_bindings.resources import Resources
+from aclnn_bindings.sources import Array, DeviceAddress, storage_image, strided_view
+from aclnn_bindings.tensors import POSITION
+from reference.formats import numpy_dtype
+from reference.problem import ARGUMENTS
+
+Source = Array | DeviceAddress
+
+
+class Placement:
+    """Addresses of all arguments, in the order of the prototype; null arguments have address 0.
+
+    Where the kernel destroys x1, the operator gets a block of its own: ``restore_x1`` fills it from ``x1_source``.
+    """
+
+    def __init__(
+        self,
+        preparation: Preparation,
+        sources: Mapping[str, Source],
+        out: Source | None,
+        resources: Resources,
+        protect_x1: bool,
+    ) -> None:
+        self._preparation = preparation
+        self._resources = resources
+        self._blocks: dict[str, DeviceMemory] = {}
+        self.addresses = [0] * len(ARGUMENTS)
+        for name, source in sources.items():
+            self.addresses[POSITION[name]] = self._place(name, source)
+        if "out" in preparation.specs:
+            self.addresses[POSITION["out"]] = self._place_out(out)
+        self.x1_source = self.addresses[0]
+        self.protects_x1 = protect_x1
+        if protect_x1:
+            self.addresses[0] = resources.memory(preparation.nbytes["x1"]).address
+
+    def _place(self, name: str, source: Source) -> int:
+        if isinstance(source, DeviceAddress):
+            return self._use(name, source)
+        nbytes = self._preparation.nbytes[name]
+        block = self._blocks[name] = self._resources.memory(nbytes)
+        self.upload(name, source)
+        return block.address
+
+    def _place_out(self, out: Source | None) -> int:
+        if isinstance(out, DeviceAddress):
+            return self._use("out", out)
+        block = self._blocks["out"] = self._resources.memory(self._preparation.nbytes["out"])
+        return block.address
+
+    def _use(self, name: str, source: DeviceAddress) -> int:
+        """The address the operator gets for the caller's own memory: INT32 x2 past its offset."""
+        self._resources.owners.append(source.owner)
+        return source.address + self._preparation.address_shift(name)
+
+    def upload(self, name: str, array: Array) -> None:
+        """Copy a host array into the argument's block; its memory is read as it is where its layout fits."""
+        if name not in self._blocks:
+            raise ValueError(f"{name}: its memory belongs to the caller; write it there, or bind another address")
+        image = storage_image(name, array, self._preparation.specs[name])
+        if image.nbytes:
+            self._blocks[name].upload(address_of(image), image.nbytes)
+
+    def bind(self, name: str, source: DeviceAddress) -> int:
+        """Use other device memory of the caller for ``name``; the address that the operator must get."""
+        address = self._use(name, source)
+        if name == "x1":
+            self.x1_source = address
+        if name != "x1" or not self.protects_x1:
+            self.addresses[POSITION[name]] = address
+        return self.addresses[POSITION[name]]
+
+    def restore_x1(self) -> None:
+        """Queue the copy of x1 into the block that the kernel destroys."""
+        nbytes = self._preparation.nbytes["x1"]
+        target, source = ffi.cast("void *", self.addresses[0]), ffi.cast("void *", self.x1_source)
+        runtime = self._resources.context.runtime
+        kind, stream = lib.ACL_MEMCPY_DEVICE_TO_DEVICE, self._resources.stream.pointer
+        self._resources.pending = True
+        status = runtime.functions.aclrtMemcpyAsync(target, nbytes, source, nbytes, kind, stream)
+        if status:
+            runtime.check(status, f"aclrtMemcpyAsync of x1, {nbytes} bytes on the device")
+
+    def download(self, out: Array | None) -> Array:
+        """Copy the output into ``out``, or into a new array; only the elements of the view are written."""
+        spec = self._preparation.specs["out"]
+        if "out" not in self._blocks:
+            raise ValueError("out: the result is in the caller's device memory; read it there")
+        target = np.empty(spec.shape, numpy_dtype(spec.dtype)) if out is None else out
+        if target.size == 0:
+            return target
+        if spec.strides is None and spec.offset == 0 and target.flags.c_contiguous:
+            self._blocks["out"].download(address_of(target), target.nbytes)
+            return target
+        storage = np.empty(self._preparation.nbytes["out"] // target.itemsize, target.dtype)
+        self._blocks["out"].download(address_of(storage), storage.nbytes)
+        target[...] = strided_view(storage, spec)
+        return target

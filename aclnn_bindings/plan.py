@@ -1,0 +1,265 @@
+"""Both phases of one call as one object: uploaded once, checked once, executed as often as wanted."""
+
+from __future__ import annotations
+
+import threading
+import warnings
+import weakref
+from collections.abc import Mapping
+from time import perf_counter
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+
+from aclnn_bindings._acl import ffi
+from aclnn_bindings.errors import BindingError, ClosedHandleError
+from aclnn_bindings.execution import Execution
+from aclnn_bindings.placement import Placement, Source
+from aclnn_bindings.preparation import prepare
+from aclnn_bindings.resources import Resources, milliseconds
+from aclnn_bindings.sources import Array, DeviceAddress
+from aclnn_bindings.streams import BorrowedStream
+from reference.problem import INPUTS, Problem
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+    from typing_extensions import Self
+
+    from aclnn_bindings.library import Library
+
+Validation = Literal["errors", "strict", "off"]
+_VALUE_ARGUMENTS = ("group_list", "row_index")
+
+
+class Plan:
+    """One call on one device: phase 1 once, then :meth:`execute` as often as wanted.
+
+    ``problem`` describes the call, ``sources`` holds its inputs by name: NumPy arrays in the device layout, as
+    ``Operands.arrays`` has them (uploaded once, never changed), or :class:`DeviceAddress` (used in place).  ``out`` is
+    the array that :meth:`result` fills, or a :class:`DeviceAddress`; without it every result is a new array.
+
+    - ``library``: :func:`find_library` or :func:`simulator`.
+    - ``device``: its number; default the calling thread's current device, else 0.
+    - ``stream``: address of a stream of the caller's; default one of the plan's own.
+    - ``timeout``: seconds that a run may take; None waits without limit.
+    - ``validate``: ``"errors"`` refuses what phase 1 rejects and what certainly goes wrong, ``"strict"`` also what is
+      undocumented, ``"off"`` leaves everything to the library.
+    - ``consume_x1``: on Atlas A2/A3 the kernel overwrites x1, so it works on a copy that is restored before each run;
+      True saves the copy and allows one run for each :meth:`update` of x1.
+    - ``deterministic``: True or False sets the switch for phase 1 and restores it; None leaves it alone.
+    - ``repeatable``: ask for an executor that survives phase 2; where the library refuses, each run has a phase 1.
+
+    With M = 0 or N = 0 on Ascend 950 the operator leaves ``out`` untouched, and so does a plan.
+    """
+
+    def __init__(
+        self,
+        problem: Problem,
+        sources: Mapping[str, Source],
+        *,
+        library: Library,
+        out: Source | None = None,
+        device: int | None = None,
+        stream: int | None = None,
+        timeout: float | None = None,
+        validate: Validation = "errors",
+        consume_x1: bool = False,
+        deterministic: bool | None = None,
+        repeatable: bool = True,
+    ) -> None:
+        milliseconds(timeout)
+        self._lock = threading.RLock()
+        self._preparation = prepare(problem)
+        self._sources = {name: source for name, source in sources.items() if source is not None}
+        self._out = out
+        self._validate = validate
+        self.library = library
+        self.timeout = timeout
+        #: Seconds of the last run, from its launch to the end of the stream.
+        self.execute_seconds = 0.0
+        self._check_sources()
+        self._check_rules()
+        with library.runtime.bind(device) as context:
+            context.sweep()
+            self._resources = Resources(context, None if stream is None else BorrowedStream(stream))
+            self._finalizer = weakref.finalize(self, _collect, self._resources)
+            self._finalizer.atexit = library.runtime.owned
+            try:
+                protect = self._preparation.destroys_x1 and not consume_x1
+                self._placement = Placement(self._preparation, self._sources, out, self._resources, protect)
+                self._execution = Execution(
+                    library, self._preparation, self._placement, self._resources, deterministic, repeatable
+                )
+                self._execution.phase_one(explain=validate != "off")
+            except BaseException:
+                self._finalizer.detach()
+                self._resources.give_back()
+                raise
+
+    @property
+    def problem(self) -> Problem:
+        """The call as it is laid out on the device."""
+        return self._preparation.problem
+
+    @property
+    def workspace_size(self) -> int:
+        """Bytes of workspace that phase 1 asked for."""
+        return self._execution.workspace_size
+
+    @property
+    def repeatable(self) -> bool:
+        """Whether one executor serves all runs."""
+        return self._execution.repeatable
+
+    @property
+    def writes_nothing(self) -> bool:
+        """Whether the operator leaves ``out`` untouched: M = 0 or N = 0 on Ascend 950."""
+        return self._preparation.writes_nothing
+
+    @property
+    def seconds(self) -> float:
+        """Seconds of the last phase 1 and the last run."""
+        return self._execution.phase_one_seconds + self.execute_seconds
+
+    def execute(self) -> None:
+        """Run the call and wait for it: at most ``timeout`` seconds, then :class:`SynchronizeTimeoutError`.
+
+        A fault of the device comes up here as :class:`DeviceFaultError`.
+        """
+        with self._lock:
+            self._check_open()
+            resources = self._resources
+            with resources.context.current():
+                started = perf_counter()
+                self._execution.launch()
+                resources.synchronize(self.timeout)
+                self.execute_seconds = perf_counter() - started
+
+    def launch(self) -> None:
+        """Queue one run on the stream and return; :meth:`synchronize` waits for it."""
+        with self._lock:
+            self._check_open()
+            with self._resources.context.current():
+                self._execution.launch()
+
+    def synchronize(self, timeout: float | None = None) -> None:
+        """Wait for everything queued, at most ``timeout`` seconds (default: the plan's)."""
+        with self._lock:
+            self._check_open()
+            with self._resources.context.current():
+                self._resources.synchronize(self.timeout if timeout is None else timeout)
+
+    def result(self) -> Array:
+        """The output of the last run, after waiting for it: in the caller's array, else in a new one (batch, n)."""
+        with self._lock:
+            self._check_open()
+            out = self._out if isinstance(self._out, np.ndarray) else None
+            with self._resources.context.current():
+                if self._resources.pending:
+                    self._resources.synchronize(self.timeout)
+                if self.writes_nothing and out is not None:
+                    return out
+                if self.writes_nothing:
+                    raise BindingError("the operator wrote nothing (M = 0 or N = 0) and no out was given to leave as it is")
+                return self._placement.download(out)
+
+    def update(self, **arrays: Array) -> None:
+        """Give inputs new data of the same shape and layout for the runs that follow; copied before it returns."""
+        with self._lock:
+            self._check_open()
+            for name in arrays:
+                if name not in self._sources:
+                    raise ValueError(f"{name}: the call has no such argument; it has {', '.join(self._sources)}")
+            self._sources.update(arrays)
+            if any(name in arrays for name in _VALUE_ARGUMENTS):
+                self._check_rules()
+            with self._resources.context.current():
+                if self._resources.pending:
+                    self._resources.synchronize(self.timeout)
+                for name, array in arrays.items():
+                    self._placement.upload(name, array)
+            if "x1" in arrays:
+                self._execution.x1_is_intact = True
+
+    def bind(self, **sources: DeviceAddress) -> None:
+        """Use other device memory of the caller, of the same shape and layout, for the runs that follow."""
+        with self._lock:
+            self._check_open()
+            with self._resources.context.current():
+                if self._resources.pending:
+                    self._resources.synchronize(self.timeout)
+                for name, source in sources.items():
+                    if name != "out" and name not in self._sources:
+                        raise ValueError(f"{name}: the call has no such argument")
+                    self._execution.bind(name, source)
+                    if name == "out":
+                        self._out = source
+                    else:
+                        self._sources[name] = source
+
+    def close(self) -> None:
+        """Wait for queued work and give everything back; nothing happens the second time.
+
+        After a timeout everything stays reserved, and is given back when the device has finished.
+        """
+        with self._lock:
+            if self._finalizer.detach() is None or not self._resources.context.runtime.usable:
+                return
+            with self._resources.context.current():
+                self._resources.close(self.timeout)
+
+    @property
+    def closed(self) -> bool:
+        """Whether :meth:`close` was called."""
+        return not self._finalizer.alive
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        try:
+            self.close()
+        except BindingError:
+            if error is None:
+                raise  # else the error under way says more
+
+    def _check_open(self) -> None:
+        if not self._finalizer.alive:
+            raise ClosedHandleError("the plan is closed")
+
+    def _check_sources(self) -> None:
+        if self._validate not in ("errors", "strict", "off"):
+            raise ValueError(f'validate: expected "errors", "strict" or "off", got {self._validate!r}')
+        specs = self._preparation.specs
+        for name in INPUTS:
+            if (name in specs) != (name in self._sources):
+                raise ValueError(f"{name}: the call {'needs data for it' if name in specs else 'has no such argument'}")
+        if isinstance(self._out, np.ndarray):
+            _check_out(self._out, self.problem)
+
+    def _check_rules(self) -> None:
+        if self._validate == "off":
+            return
+        values = {
+            name: self._sources[name]
+            for name in _VALUE_ARGUMENTS
+            if isinstance(self._sources.get(name), np.ndarray)
+        }
+        self._preparation.check(values, strict=self._validate == "strict")
+
+
+def _check_out(out: Array, problem: Problem) -> None:
+    spec = problem.spec("out")
+    if out.shape != spec.shape or out.dtype.name != spec.dtype or not out.flags.writeable:
+        got = f"{'' if out.flags.writeable else 'read-only '}{out.dtype.name} {list(out.shape)}"
+        raise ValueError(f"out: expected a writable array {spec.dtype} {list(spec.shape)}, got {got}")
+
+
+def _collect(resources: Resources) -> None:
+    warnings.warn("a Plan was never closed; use it in a with block", ResourceWarning, stacklevel=2)
+    if resources.context.runtime.usable:
+        with resources.context.current():
+            resources.close()

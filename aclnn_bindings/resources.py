@@ -1,0 +1,130 @@
+"""What a call holds on the device while it may still run: memory, descriptors, executor, stream.
+
+The stream is synchronised before anything goes back.  Where that times out, everything stays reserved with the
+context, which looks again at the next call.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from aclnn_bindings._acl import ffi, lib
+from aclnn_bindings.errors import BindingError, DeviceFaultError, SynchronizeTimeoutError
+from aclnn_bindings.handles import Handle
+from aclnn_bindings.memory import DeviceMemory
+from aclnn_bindings.streams import BorrowedStream, Stream
+
+if TYPE_CHECKING:
+    from aclnn_bindings.device import DeviceContext
+
+H = TypeVar("H", bound=Handle)
+
+
+def milliseconds(timeout: float | None) -> int:
+    """A timeout in seconds as the runtime takes it: whole milliseconds rounded up, -1 for no limit."""
+    if timeout is None:
+        return -1
+    if not 0 < timeout < 2**31 / 1000:
+        raise ValueError(f"timeout: expected seconds above 0 and below {2**31 // 1000}, got {timeout!r}")
+    return math.ceil(timeout * 1000)
+
+
+class Resources:
+    """Everything that one call borrowed; :meth:`close` gives it back once the stream is done with it."""
+
+    def __init__(self, context: DeviceContext, stream: Stream | BorrowedStream | None) -> None:
+        self.context = context
+        self.stream = context.streams.acquire() if stream is None else stream
+        self.pending = False
+        self.broken = False
+        self.handles: list[Handle] = []
+        self.retired: list[Handle] = []
+        self.blocks: list[DeviceMemory] = []
+        self.owners: list[object] = []
+
+    def memory(self, nbytes: int) -> DeviceMemory:
+        """A block from the pool that stays with this call."""
+        block = self.context.memory.acquire(nbytes)
+        self.blocks.append(block)
+        return block
+
+    def keep(self, handle: H) -> H:
+        """Close ``handle`` together with this call."""
+        self.handles.append(handle)
+        return handle
+
+    def retire(self, handle: Handle) -> None:
+        """Close ``handle`` when the stream was synchronised next: queued work may still look at it."""
+        self.handles = [other for other in self.handles if other is not handle and not other.closed]
+        self.retired.append(handle)
+
+    def synchronize(self, timeout: float | None) -> None:
+        """Wait for the stream; a fault of queued work comes up here."""
+        functions = self.context.runtime.functions
+        if timeout is None:
+            status = functions.aclrtSynchronizeStream(self.stream.pointer)
+        else:
+            status = functions.aclrtSynchronizeStreamWithTimeout(self.stream.pointer, milliseconds(timeout))
+        if not status:
+            self.pending = False
+            while self.retired:
+                self.retired.pop().close()
+            return
+        try:
+            self.context.runtime.check(status, "synchronising the stream")
+        except SynchronizeTimeoutError:
+            raise
+        except BindingError:
+            self.pending = False  # the stream has stopped: nothing runs any more
+            self.broken = True
+            raise
+
+    def is_done(self) -> bool:
+        """Whether the stream has finished, without waiting for it."""
+        functions = self.context.runtime.functions
+        cell = ffi.new("aclrtStreamStatus *")
+        if not functions.has("aclrtStreamQuery"):
+            return False
+        failed = functions.aclrtStreamQuery(self.stream.pointer, cell)
+        return bool(failed or cell[0] == lib.ACL_STREAM_STATUS_COMPLETE)
+
+    def close(self, timeout: float | None = None) -> None:
+        """Synchronise if work is queued, then give everything back; the first error is raised at the end."""
+        if not self.context.runtime.usable:
+            return
+        errors: list[BindingError] = []
+        if self.pending:
+            try:
+                self.synchronize(timeout)
+            except SynchronizeTimeoutError:
+                self.context.abandon(self)
+                raise
+            except DeviceFaultError as error:
+                errors.append(error)
+        errors += self.give_back()
+        if errors:
+            raise errors[0]
+
+    def give_back(self) -> list[BindingError]:
+        """Return handles, memory and stream; the errors of doing so."""
+        errors: list[BindingError] = []
+        self.owners.clear()
+        for handles in (self.retired, self.handles):
+            while handles:
+                errors += _attempt(handles.pop().close)
+        while self.blocks:
+            block = self.blocks.pop()
+            errors += _attempt(block.close if self.broken else lambda: self.context.memory.release(block))
+        stream = self.stream
+        if isinstance(stream, Stream) and not stream.closed:
+            errors += _attempt(stream.close if self.broken else lambda: self.context.streams.release(stream))
+        return errors
+
+
+def _attempt(release: Any) -> list[BindingError]:
+    try:
+        release()
+    except BindingError as error:
+        return [error]
+    return []
