@@ -75,7 +75,7 @@ class InvalidProblemError(ValueError):
 
 
 class Report(NamedTuple):
-    """What :func:`validate` found: predicted ``status``, ``violations`` by importance, and ``unchecked`` rules."""
+    """What :func:`validate` found: ``status``, ``violations`` by importance, ``unchecked`` rules."""
 
     status: int
     violations: tuple[Violation, ...]
@@ -165,10 +165,10 @@ def validate(
 ) -> Report:
     """Judge one call.
 
-    ``values`` maps arguments to their data: lists of int for ``group_list`` and ``row_index``, or NumPy arrays
-    in the device layout for any argument.  ``check_bias`` also recomputes ``8*sum_k(w*scale)`` from the weights
-    (W4A8, one pass over x2).  Never raises for a wrong call; ``ProblemError`` where values do not fit their
-    arguments.
+    ``values`` maps arguments to their data: lists of int for ``group_list`` and ``row_index``, or NumPy
+    arrays in the device layout for any argument.  ``check_bias`` also recomputes ``8*sum_k(w*scale)`` from
+    the weights (W4A8, one pass over x2).  Never raises for a wrong call; ``ProblemError`` where values do
+    not fit their arguments.
     """
     call = Call(problem)
     sequence = SEQUENCES[call.path]

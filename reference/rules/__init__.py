@@ -26,7 +26,7 @@ RULES: tuple[Rule, ...] = (*DESCRIPTOR_RULES, *VALUE_RULES)
 
 
 class Sequence(NamedTuple):
-    """The checks of one path: before the early return of an empty call, after it, beyond phase 1, on values."""
+    """Checks of one path: before the early return of an empty call, after it, beyond phase 1, on values."""
 
     before: tuple[tuple[Check, Rule], ...]
     after: tuple[tuple[Check, Rule], ...]

@@ -49,7 +49,7 @@ def check_shared_share(call: Call) -> Findings:
         or not batch < shared.shape[0] * e <= batch * e
     ):
         return None
-    hint = f"{ACCEPTED}, which asks for offset + rows <= batch only; the vendor's own test table breaks the page's rule"
+    hint = f"{ACCEPTED}, which asks for offset + rows <= batch only; the vendor's own tests do so too"
     return one("shared_input", f"at most batch/e = {batch}/{e} rows", f"{shared.shape[0]} rows", hint)
 
 

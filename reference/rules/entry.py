@@ -23,7 +23,7 @@ from reference.status import INVALID, NULLPTR
 _ALWAYS = ("x1", "x2", "scale", "group_list", "pertoken_scale", "logit", "row_index")
 _PAGE_OPTIONAL = "the documentation page calls it optional, the null test of op_api requires it"
 _MISSING = {
-    "bias": "W4A8 needs it: it is not the model's bias but 8*sum_k(w*scale), shape (e, n); make_bias() computes it",
+    "bias": "required for W4A8: not the model's bias but 8*sum_k(w*scale), (e, n); make_bias() computes it",
     "scale": _PAGE_OPTIONAL,
     "pertoken_scale": _PAGE_OPTIONAL,
     "logit": f"{_PAGE_OPTIONAL}; one routing weight per row of x1, in expert-sorted order",
@@ -106,7 +106,7 @@ def hint_platform(call: Call, spec: TensorSpec) -> str:
     if call.on_950:
         return f"{title} computes MXFP8 and MXFP4 here; int8 with INT4 weights (W4A8) is for Atlas A2/A3"
     if spec.dtype in MX_ELEMENTS:
-        return f"MXFP8 and MXFP4 need Ascend 950, this call is for {title}; V3 here takes int8 with INT4 weights (W4A8)"
+        return f"MXFP8 and MXFP4 need Ascend 950, this call is for {title}, which takes W4A8: int8 with INT4"
     return f"V3 on {title} takes int8 activations with INT4 weights (W4A8)"
 
 

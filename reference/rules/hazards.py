@@ -27,7 +27,7 @@ _SCRATCH = 192 * 1024
 
 
 def check_path(call: Call) -> Findings:
-    hint = "the documentation page offers full MX only; the WeightNzV2 operator is made for FP4 weights with FP8 activations"
+    hint = "the page offers full MX only; the WeightNzV2 operator is made for FP8 with FP4 weights"
     return one("x2", "FP8 with FP8 or FP4 with FP4", describe_weight(call), hint)
 
 
@@ -53,7 +53,7 @@ def check_x2_offset(call: Call) -> Findings:
     x2 = call.x2
     if x2 is None or not call.packed or not x2.offset:
         return None
-    hint = "after unpacking the offset counts INT4 values: the data is read at 1/8 of it; pass the address with offset 0"
+    hint = "once unpacked the offset counts INT4 values, 1/8 of what was meant: pass the address, offset 0"
     return one("x2", "offset 0", f"offset {x2.offset}", hint)
 
 
@@ -61,7 +61,7 @@ def check_x1_transposed(call: Call) -> Findings:
     x1 = call.x1
     if x1 is None or not call.x1_turned:
         return None
-    hint = "these strides make phase 1 read x1 as transposed while tiling takes m and k from its storage: make it contiguous"
+    hint = "phase 1 reads these strides as transposed, tiling takes m and k from storage: make x1 contiguous"
     if x1.is_contiguous:
         hint = "strides of an axis of length 1 make phase 1 read x1 as transposed: pass compact strides"
     return one("x1", "a view that is not transposed", describe(x1), hint)
@@ -76,7 +76,7 @@ def check_layouts_agree(call: Call) -> Findings:
         return None
     weight = "x2 is transposed" if call.x2_transposed else "x2 is not transposed"
     view = "the scale is a transposed view" if scale_turned else "the scale is contiguous"
-    hint = f"{weight}, {view}; shape {show(call.scale_shape)} fits both layouts, so phase 1 cannot tell (k/64 = n = {call.n})"
+    hint = f"{weight}, {view}; with k/64 = n = {call.n} the shape fits both and phase 1 cannot tell"
     return one("scale", "the layout of x2", describe(call.scale), hint)
 
 
@@ -138,7 +138,7 @@ def check_products(call: Call) -> Findings:
 def check_row_sum(call: Call) -> Findings:
     if call.offset is None or call.k is None or call.k % 256 == 0 or call.k % 64:
         return None
-    hint = "the copy of the row sums is not waited for when the last block of k is partial: a race; pad k to a multiple of 256"
+    hint = "the kernel does not wait for its row sums when the last block of k is partial: pad k with zeros"
     return one("offset", "k a multiple of 256 with offset", f"k = {call.k}", hint)
 
 

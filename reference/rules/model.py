@@ -97,7 +97,7 @@ def show(dims: Iterable[int]) -> str:
 
 
 def describe(spec: TensorSpec) -> str:
-    """Dtype, format and shape of an argument, and its carrier, strides, offset and storage where they differ."""
+    """Dtype, format and shape of an argument; bytes, strides, offset and storage where they differ."""
     fmt = FORMATS[spec.dtype]
     text = f"{spec.dtype} {spec.format} {show(spec.shape)}"
     if fmt.bits == 4 and spec.shape:

@@ -12,7 +12,7 @@ FP4 = "float4_e2m1fn"
 FP8 = ("float8_e4m3fn", "float8_e5m2")
 
 
-# --- dtypes --------------------------------------------------------------------------------------------------------
+# --- dtypes
 
 
 def check_quant_mode(call: Call) -> Findings:
@@ -68,7 +68,7 @@ def check_nz_dtype(call: Call) -> Findings:
     return one("x2", "float8_e4m3fn for x1 and x2 with FRACTAL_NZ", f"x1 {x1.dtype}, x2 {x2.dtype}", hint)
 
 
-# --- shapes --------------------------------------------------------------------------------------------------------
+# --- shapes
 
 
 def check_x1_turned(call: Call) -> Findings:
@@ -155,7 +155,7 @@ def pertoken_shape(call: Call) -> tuple[int, ...]:
     return (call.m, call.groups, 2)  # type: ignore[return-value]
 
 
-# --- FP4, MxA8W4 alignment -----------------------------------------------------------------------------------------
+# --- FP4, MxA8W4 alignment
 
 
 def check_fp4_k(call: Call) -> Findings:
@@ -202,7 +202,7 @@ def check_n_32(call: Call) -> Findings:
     )
 
 
-# --- formats, storage, tiling --------------------------------------------------------------------------------------
+# --- formats, storage, tiling
 
 
 def check_nz_only(call: Call) -> Findings:

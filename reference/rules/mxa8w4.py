@@ -1,4 +1,4 @@
-"""Rules of Ascend 950 for FP8 activations with FP4 weights: the vendor's order, for a path this project refuses."""
+"""Rules of Ascend 950 for FP8 with FP4 weights in the vendor's order: a path this project refuses."""
 
 from __future__ import annotations
 

@@ -112,7 +112,7 @@ def check_total(call: Call) -> Findings:
     hint = "rows outside x1 would be read, on Atlas A2/A3 also written"
     entries = routing.entries or []
     if call.attributes.group_list_type == 1 and entries[-1] == m and sorted(entries) == entries:
-        hint = "these numbers are non-decreasing and end at m: they look like running totals (cumsum), pass group_list_type 0"
+        hint = "they never decrease and end at m: they look like a cumsum, which is group_list_type 0"
     what = "sum" if call.attributes.group_list_type == 1 else "last total"
     return one("group_list", f"{what} at most m = {m}", f"{what} {total}", hint)
 

@@ -1,4 +1,4 @@
-"""Rules that read arrays: scale words, E8M0 bytes, bias, shared input.  NumPy is imported when one is called."""
+"""Rules that read arrays: scale words, E8M0 bytes, bias, shared input.  They import NumPy when called."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def check_cast(call: Call) -> Findings:
     words = _scale_words(call)
     if words is None or _suspicious(words) != "cast":
         return None
-    hint = "looks like a numeric cast, not a bit copy: read as float32 all are 0 or subnormal; use pack_scale_int64()"
+    hint = "looks like a cast, not a bit copy: as float32 all are 0 or subnormal; use pack_scale_int64()"
     return one("scale", "float32 bits in the low half", f"words of at most {int(words.max())}", hint)
 
 
@@ -85,7 +85,7 @@ def check_low_bits(call: Call) -> Findings:
     lost = int(np.count_nonzero(words & np.uint64(0x1FFF)))
     if not lost:
         return None
-    hint = "the quantisation unit reads sign, exponent and 10 mantissa bits: relative error up to 2^-10 against float32"
+    hint = "the unit reads sign, exponent and 10 mantissa bits: relative error up to 2^-10"
     return one("scale", "the low 13 bits 0", f"{lost} of {words.size} have more bits", hint)
 
 

@@ -1,4 +1,4 @@
-"""Rules that Atlas A2/A3 and Ascend 950 test alike, each in its own order: group list type, shared input, out."""
+"""Rules that Atlas A2/A3 and Ascend 950 test alike, each in its own order."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ INPUTS = (
 )
 
 
-# --- ranks ---------------------------------------------------------------------------------------------------------
+# --- ranks
 
 
 def check_storage_rank(call: Call) -> Findings:
@@ -71,7 +71,7 @@ def hint_scale_rank(call: Call, spec: TensorSpec) -> str:
     )
 
 
-# --- shapes --------------------------------------------------------------------------------------------------------
+# --- shapes
 
 
 def check_nz_storage(call: Call) -> Findings:
@@ -147,8 +147,8 @@ def hint_scale_shape(call: Call, spec: TensorSpec) -> str:
         hints.append(f"x2 is {describe_weight(call)}")
     if spec.shape[1] != 1:
         hints.append(
-            f"scale axis 1 is {spec.shape[1]}, this operator takes 1 (per channel): group-quantised weights need "
-            "another operator or requantisation"
+            f"scale axis 1 is {spec.shape[1]}, this operator takes 1 (per channel): "
+            "group-quantised weights need another operator or requantisation"
         )
     return join_hints(*hints, experts_by_argument(call))
 
@@ -180,7 +180,7 @@ def check_empty(call: Call) -> Findings:
     )
 
 
-# --- formats, tuning, inference ------------------------------------------------------------------------------------
+# --- formats, tuning, inference
 
 
 def check_weight_format(call: Call) -> Findings:

@@ -17,7 +17,7 @@ def check_empty_call(call: Call) -> Findings:
     argument = "x1" if call.empty == "m" else "x2"
     spec = call.x1 if call.empty == "m" else call.x2
     got = f"{call.empty} = 0 in {show(spec.shape)}" if spec is not None else ""
-    hint = "phase 1 returns success without a kernel and leaves out untouched, shared_input included; fill out yourself"
+    hint = "phase 1 succeeds without a kernel: out stays as it was, without shared_input; fill it yourself"
     return one(argument, f"{call.empty} above 0", got, hint)
 
 

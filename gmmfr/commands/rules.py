@@ -1,0 +1,44 @@
+"""``gmmfr rules``: look up the validator's rules."""
+
+from __future__ import annotations
+
+import click
+
+from gmmfr.cli_support import UsageFailure, console, print_json
+
+
+@click.command("rules")
+@click.argument("rule_id", metavar="[ID]", required=False)
+@click.option("--json", "as_json", is_flag=True, help="one JSON document on standard output")
+def command(rule_id: str | None, as_json: bool) -> None:
+    """List the validator's rules, or show the rows of the rule called ID."""
+    from reference.rules import RULES
+    from reference.rules.table import rule_rows
+
+    rows = rule_rows(RULES)
+    if rule_id is not None:
+        rows = [row for row in rows if row["rule"] == rule_id.lower()]
+        if not rows:
+            raise UsageFailure(f"rule {rule_id!r} is unknown; {_similar(rule_id)}")
+    if as_json:
+        print_json(rows)
+        return
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(box=None, header_style="bold", pad_edge=False)
+    keys = ("rule", "level", "status", "title", "paths", "source")
+    for key in keys:
+        table.add_column(key, overflow="fold", no_wrap=key in ("rule", "level"))
+    for row in rows:
+        table.add_row(*(Text(str(row[key] or "")) for key in keys))
+    console().print(table)
+
+
+def _similar(rule_id: str) -> str:
+    from difflib import get_close_matches
+
+    from reference.rules import RULES
+
+    near = get_close_matches(rule_id.lower(), {rule.id for rule in RULES}, n=3, cutoff=0.4)
+    return f"near: {', '.join(near)}" if near else "gmmfr rules lists them all"
