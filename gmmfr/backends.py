@@ -7,12 +7,15 @@ A backend says why it cannot run a call here (``refusal``), or runs it (``run``)
 from __future__ import annotations
 
 import importlib.util
+import os
+import re
 import sys
 import time
+import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -20,6 +23,9 @@ from gmmfr.cli_support import UsageFailure
 from gmmfr.result import Result
 from reference.operands import Operands
 from reference.problem import Problem
+
+if TYPE_CHECKING:
+    from aclnn_bindings import Library
 
 Progress = Callable[[int, int], None]
 
@@ -67,11 +73,11 @@ class SimulatorBackend(Backend):
     summary = "the binding on the CPU simulator of the vendor's ABI"
 
     def refusal(self, problem: Problem) -> str | None:
-        from aclnn_bindings import LibraryError, simulator
+        from aclnn_bindings import BindingError, simulator
 
         try:
             simulator(problem.platform_row.default_soc)
-        except LibraryError as error:
+        except BindingError as error:
             return str(error)
         return None
 
@@ -89,12 +95,16 @@ class AclnnBackend(Backend):
     summary = "the vendor's library on an NPU"
 
     def refusal(self, problem: Problem) -> str | None:
-        from aclnn_bindings import AclError, LibraryError, find_library
+        from aclnn_bindings import BindingError, find_library
 
         try:
             library = find_library()
-            soc = library.soc_name()
-        except (LibraryError, AclError) as error:
+            if library.provider == "simulator":
+                return f"the library on the search path is the simulator ({library.path}); no vendor library found"
+            if library.device_count == 0:
+                return f"{library.path}: no device answers"
+            soc = library.soc
+        except BindingError as error:
             return str(error)
         if not problem.platform_row.has_soc(soc):
             return f"the device here is {soc}; the call is for {problem.platform_row.title}"
@@ -104,15 +114,40 @@ class AclnnBackend(Backend):
         from aclnn_bindings import find_library
 
         library = find_library()
-        return run_library(self.name, library, library.device_label(), operands)
+        with library.runtime.bind() as context:
+            device = context.device
+        label = f"npu:{device} ({library.soc}, CANN {cann_version() or 'of unknown version'})"
+        return run_library(self.name, library, label, operands)
 
 
-def run_library(name: str, library: Any, device: str, operands: Operands) -> Result:
-    """Run the two phases on ``library`` and time them from phase 1 to synchronise."""
-    from aclnn_bindings import run_operands
+def run_library(name: str, library: Library, device: str, operands: Operands) -> Result:
+    """Run both phases on ``library``: the operands loaded, then timed from phase 1 to synchronise."""
+    from aclnn_bindings import Plan
+    from aclnn_bindings.operator import InitialValueWarning, initial_value
 
-    out, seconds, notes = run_operands(library, operands)
-    return Result(name, out, device, seconds, notes=tuple(notes))
+    with Plan(
+        operands.problem, operands.arrays, library=library, validate="off", consume_x1=True, repeatable=False
+    ) as plan:
+        plan.execute()
+        seconds = plan.seconds
+        if not plan.writes_nothing:
+            return Result(name, plan.result(), device, seconds)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", InitialValueWarning)
+        out = initial_value(operands)
+    note = "the operator writes nothing with M = 0 or N = 0; the result is its initial value"
+    return Result(name, out, device, seconds, notes=(note,))
+
+
+def cann_version() -> str | None:
+    """The version of the toolkit that ASCEND_HOME_PATH names; None where none says."""
+    home = os.environ.get("ASCEND_HOME_PATH")
+    files = sorted(Path(home).glob("*/ascend_toolkit_install.info")) if home else []
+    for file in files:
+        found = re.search(r"^version=(\S+)", file.read_text(errors="replace"), re.MULTILINE)
+        if found:
+            return found[1]
+    return None
 
 
 class PyptoBackend(Backend):

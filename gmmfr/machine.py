@@ -52,9 +52,15 @@ def _version(package: str) -> str | None:
 
 def _libraries() -> list[str]:
     """Where the vendor's library was looked for, and what was found there."""
-    from aclnn_bindings import search_report
+    from aclnn_bindings import BindingError, LibraryNotFoundError, find_library
 
-    return list(search_report())
+    try:
+        attempts: tuple[object, ...] = find_library().attempts
+    except LibraryNotFoundError as error:
+        attempts = error.attempts
+    except BindingError as error:
+        attempts = (error,)
+    return [str(attempt) for attempt in attempts]
 
 
 def _availability(backend: str) -> list[dict[str, Any]]:
