@@ -79,7 +79,9 @@ class Prototype:
     def definition(self) -> str:
         """The wrapper: the compiler checks it against the header's prototype through the table's type."""
         call = f"table->{self.name}({', '.join(name for _, name in self.parameters)})"
-        return f"static {self.declaration}\n{{\n    {'' if self.returns == 'void' else 'return '}{call};\n}}\n"
+        return (
+            f"static {self.declaration}\n{{\n    {'' if self.returns == 'void' else 'return '}{call};\n}}\n"
+        )
 
 
 def include_order(header: Path, seen: list[Path]) -> list[Path]:
@@ -251,7 +253,8 @@ def link(command: Sequence[str], name: str, target: Path) -> None:
     """Link ``target`` and put it in place at once: a process that has the old file mapped keeps it."""
     fresh = target.with_name(f".{name}.{os.getpid()}")
     try:
-        run_compiler([*command, *LINK_FLAGS, f"-Wl,-soname,{name}", "-o", str(fresh)])
+        flags = [*LINK_FLAGS, *shlex.split(os.environ.get("LDFLAGS", ""))]
+        run_compiler([*command, *flags, f"-Wl,-soname,{name}", "-o", str(fresh)])
         fresh.replace(target)
     finally:
         fresh.unlink(missing_ok=True)
@@ -269,7 +272,7 @@ def build_simulator(target: Path, *, warnings_are_errors: bool = False) -> list[
     with exclusive(objects), ThreadPoolExecutor(os.cpu_count()) as pool:
         made = list(pool.map(lambda source: compile_source(command, source, objects), sources))
         target.mkdir(parents=True, exist_ok=True)
-        linker = [*compiler(), *shlex.split(os.environ.get("LDFLAGS", ""))]
+        linker = compiler()
         libraries = [target / name for name in (MAIN_LIBRARY, *ALIAS_LIBRARIES)]
         newest = max(item.stat().st_mtime_ns for item in [*made, Path(__file__)])
         if all(library.exists() and library.stat().st_mtime_ns > newest for library in libraries):

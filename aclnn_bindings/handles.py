@@ -142,7 +142,9 @@ class IntArray(Handle):
 
     def __init__(self, context: DeviceContext, values: tuple[int, ...]) -> None:
         functions = context.runtime.functions
-        super().__init__(context, ffi.new("aclIntArray *[1]"), single(functions.aclDestroyIntArray), "int array")
+        super().__init__(
+            context, ffi.new("aclIntArray *[1]"), single(functions.aclDestroyIntArray), "int array"
+        )
         self._cell[0] = functions.aclCreateIntArray(ffi.new("int64_t[]", values), len(values))
         if self._cell[0] == ffi.NULL:
             context.runtime.fail(f"aclCreateIntArray of {len(values)} values returned NULL")

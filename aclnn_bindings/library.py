@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Sequence
-from functools import lru_cache
+from functools import cache
 from typing import Any, Literal
 
 from aclnn_bindings._acl import ffi
@@ -75,7 +75,11 @@ class Library:
     """
 
     def __init__(
-        self, functions: Functions, runtime: Runtime | None, attempts: Sequence[Attempt], soc: str | None = None
+        self,
+        functions: Functions,
+        runtime: Runtime | None,
+        attempts: Sequence[Attempt],
+        soc: str | None = None,
     ) -> None:
         self.functions = functions
         self.attempts = tuple(attempts)
@@ -126,7 +130,9 @@ class Library:
         soc = self.soc
         row = platform_of_soc(soc)
         if row is None:
-            raise BindingError(f"SoC {soc}: the operator runs on {', '.join(p.title for p in PLATFORMS.values())}")
+            raise BindingError(
+                f"SoC {soc}: the operator runs on {', '.join(p.title for p in PLATFORMS.values())}"
+            )
         return row
 
     @property
@@ -209,12 +215,14 @@ def find_library(path: str | os.PathLike[str] | None = None) -> Library:
         return _opened[key]
 
 
-@lru_cache(maxsize=None)
+@cache
 def _simulator_base() -> Library:
     """The simulator of this installation, by its full path: its names never meet a vendor library's."""
     path = str(LIBRARY_DIRECTORY / "libascendcl.so")
     if not os.path.exists(path):
-        raise LibraryNotFoundError(f"{path} does not exist: build it with `python build.py` or reinstall the package")
+        raise LibraryNotFoundError(
+            f"{path} does not exist: build it with `python build.py` or reinstall the package"
+        )
     handle, failed = open_library(path)
     if failed is not None:
         raise LibraryNotFoundError(f"{path}: {failed}", [Attempt("simulator", path, failed)])
@@ -223,7 +231,7 @@ def _simulator_base() -> Library:
     return Library(functions, None, [Attempt("simulator", path, "found")])
 
 
-@lru_cache(maxsize=None)
+@cache
 def simulator(soc: str | None = None) -> Library:
     """The CPU simulator, answering as ``soc`` (``"Ascend910B2"``, ``"Ascend910_9391"``, ``"Ascend950PR_9579"``).
 

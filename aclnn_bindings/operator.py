@@ -71,7 +71,9 @@ def grouped_matmul_finalize_routing_v3(
     nothing, the result is zeros plus the weighted shared input, with an :class:`InitialValueWarning`.
     """
     if (batch is None) == (out is None):
-        raise ProblemError(f"batch, out: expected exactly one of them, got {'none' if out is None else 'both'}")
+        raise ProblemError(
+            f"batch, out: expected exactly one of them, got {'none' if out is None else 'both'}"
+        )
     library = library or find_library()
     operands = Operands.from_arrays(
         platform=library.platform.name,

@@ -67,7 +67,9 @@ class Placement:
     def upload(self, name: str, array: Array) -> None:
         """Copy a host array into the argument's block; its memory is read as it is where its layout fits."""
         if name not in self._blocks:
-            raise ValueError(f"{name}: its memory belongs to the caller; write it there, or bind another address")
+            raise ValueError(
+                f"{name}: its memory belongs to the caller; write it there, or bind another address"
+            )
         image = storage_image(name, array, self._preparation.specs[name])
         if image.nbytes:
             self._blocks[name].upload(address_of(image), image.nbytes)

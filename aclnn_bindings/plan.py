@@ -7,11 +7,10 @@ import warnings
 import weakref
 from collections.abc import Mapping
 from time import perf_counter
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
-from aclnn_bindings._acl import ffi
 from aclnn_bindings.errors import BindingError, ClosedHandleError
 from aclnn_bindings.execution import Execution
 from aclnn_bindings.placement import Placement, Source
@@ -161,7 +160,9 @@ class Plan:
                 if self.writes_nothing and out is not None:
                     return out
                 if self.writes_nothing:
-                    raise BindingError("the operator wrote nothing (M = 0 or N = 0) and no out was given to leave as it is")
+                    raise BindingError(
+                        "the operator wrote nothing (M = 0 or N = 0) and no out was given to leave as it is"
+                    )
                 return self._placement.download(out)
 
     def update(self, **arrays: Array) -> None:
@@ -170,7 +171,9 @@ class Plan:
             self._check_open()
             for name in arrays:
                 if name not in self._sources:
-                    raise ValueError(f"{name}: the call has no such argument; it has {', '.join(self._sources)}")
+                    raise ValueError(
+                        f"{name}: the call has no such argument; it has {', '.join(self._sources)}"
+                    )
             self._sources.update(arrays)
             if any(name in arrays for name in _VALUE_ARGUMENTS):
                 self._check_rules()
@@ -236,7 +239,9 @@ class Plan:
         specs = self._preparation.specs
         for name in INPUTS:
             if (name in specs) != (name in self._sources):
-                raise ValueError(f"{name}: the call {'needs data for it' if name in specs else 'has no such argument'}")
+                raise ValueError(
+                    f"{name}: the call {'needs data for it' if name in specs else 'has no such argument'}"
+                )
         if isinstance(self._out, np.ndarray):
             _check_out(self._out, self.problem)
 

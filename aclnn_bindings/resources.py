@@ -7,6 +7,7 @@ context, which looks again at the next call.
 from __future__ import annotations
 
 import math
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from aclnn_bindings._acl import ffi, lib
@@ -115,10 +116,10 @@ class Resources:
                 errors += _attempt(handles.pop().close)
         while self.blocks:
             block = self.blocks.pop()
-            errors += _attempt(block.close if self.broken else lambda: self.context.memory.release(block))
+            errors += _attempt(block.close if self.broken else partial(self.context.memory.release, block))
         stream = self.stream
         if isinstance(stream, Stream) and not stream.closed:
-            errors += _attempt(stream.close if self.broken else lambda: self.context.streams.release(stream))
+            errors += _attempt(stream.close if self.broken else partial(self.context.streams.release, stream))
         return errors
 
 

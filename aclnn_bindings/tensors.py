@@ -85,7 +85,9 @@ class Tensors(Handle):
         self._table = table
         self._addresses = ffi.new("uintptr_t[]", addresses)
         pointers = ffi.cast("void **", self._addresses)
-        made = lib.gmmfr_create_tensors(functions.table, len(ARGUMENTS), table.descriptors, pointers, self._cell)
+        made = lib.gmmfr_create_tensors(
+            functions.table, len(ARGUMENTS), table.descriptors, pointers, self._cell
+        )
         if made < len(ARGUMENTS):
             self.close()
             context.runtime.fail(f"aclCreateTensor for {ARGUMENTS[made]} returned NULL")
@@ -94,7 +96,7 @@ class Tensors(Handle):
         """All thirteen handles, in order."""
         if self.closed:
             raise ClosedHandleError("tensor descriptors are closed")
-        return ffi.unpack(self._cell, len(ARGUMENTS))
+        return list(ffi.unpack(self._cell, len(ARGUMENTS)))
 
     def of(self, name: str) -> Any:
         """The handle of one argument."""

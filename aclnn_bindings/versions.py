@@ -30,4 +30,8 @@ def first_release(name: str) -> str | None:
 def requirement(name: str) -> str:
     """The sentence for a message about the missing function ``name``."""
     release = first_release(name)
-    return f"needs CANN {release} or newer" if release else "no public source says which CANN release has it first"
+    return (
+        f"needs CANN {release} or newer"
+        if release
+        else "no public source says which CANN release has it first"
+    )
