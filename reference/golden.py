@@ -12,12 +12,13 @@ code with any backend.  It decodes one expert's weights at a time, in blocks.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
+from reference.exactness import sums_are_exact
 from reference.golden_mx import MxExpert
 from reference.golden_w4a8 import W4a8Expert
 from reference.operands import Operands
@@ -44,13 +45,18 @@ class Golden:
     ``out`` (batch, n) in the precision asked for.  With ``magnitudes=True`` also, for the comparator:
     ``magnitude`` (batch, n) float32, the sum of the absolute values of all terms of each element;
     ``terms`` (batch,) their number; ``rounding`` (batch, n) float32 or None, the error that the device's
-    own half-precision partials may add (W4A8 only).
+    own half-precision partials may add (W4A8 only); ``exact``, whether the operands leave no room for
+    rounding: every sum of terms, in any order, is a float32 number (reference.exactness).  ``counts``
+    (e,) rows per expert and ``rows`` the output row of each processed row say what went where.
     """
 
     out: NDArray[Any]
     magnitude: NDArray[np.float32] | None = None
     terms: NDArray[np.int64] | None = None
     rounding: NDArray[np.float32] | None = None
+    exact: bool = False
+    counts: NDArray[np.int64] | None = None
+    rows: NDArray[np.int64] | None = None
 
 
 def golden(
@@ -73,21 +79,23 @@ def golden(
     if model not in ("exact", "fp16_partials"):
         raise ValueError(f"model: expected 'exact' or 'fp16_partials', got {model!r}")
     counts, rows = routing_of(operands)
-    result = _initial(operands, np.dtype(precision), magnitudes)
+    result = replace(initial(operands, np.dtype(precision), magnitudes), counts=counts, rows=rows)
     starts = np.concatenate([[0], np.cumsum(counts)])
-    expert = _expert(operands, np.dtype(precision), magnitudes, model)
+    expert = make_expert(operands, np.dtype(precision), magnitudes, model)
     with np.errstate(over="ignore", invalid="ignore", under="ignore"):
         busy = np.flatnonzero(counts).tolist()
         for done, group in enumerate(busy, start=1):
             part = slice(int(starts[group]), int(starts[group + 1]))
-            _scatter_add(result, rows[part], expert.rows(group, part))
+            scatter_add(result, rows[part], expert.rows(group, part))
             if progress is not None:
                 progress(done, len(busy))
-    return result
+    if result.magnitude is None:
+        return result
+    return replace(result, exact=sums_are_exact(operands, counts, result.magnitude))
 
 
-def _expert(
-    operands: Operands, dtype: np.dtype[Any], magnitudes: bool, model: Model
+def make_expert(
+    operands: Operands, dtype: np.dtype[Any], magnitudes: bool, model: Model = "exact"
 ) -> MxExpert | W4a8Expert:
     """The path's own computation of one expert's rows."""
     if operands.problem.platform_row.family == "a2a3":
@@ -117,7 +125,7 @@ def routing_of(operands: Operands) -> tuple[NDArray[np.int64], NDArray[np.int64]
     return counts, rows
 
 
-def _initial(operands: Operands, dtype: np.dtype[Any], magnitudes: bool) -> Golden:
+def initial(operands: Operands, dtype: np.dtype[Any], magnitudes: bool) -> Golden:
     """Every row before the scatter-add: zero, or shared_input · shared_input_weight."""
     problem: Problem = operands.problem
     shape = (problem.batch, problem.n)
@@ -138,7 +146,7 @@ def _initial(operands: Operands, dtype: np.dtype[Any], magnitudes: bool) -> Gold
     return Golden(out, magnitude, terms, np.zeros(shape, np.float32) if w4a8 else None)
 
 
-def _scatter_add(result: Golden, rows: NDArray[np.int64], part: Contribution) -> None:
+def scatter_add(result: Golden, rows: NDArray[np.int64], part: Contribution) -> None:
     """``result[rows[i]] += part[i]``; equal rows are added one after the other, in row order."""
     for chosen in occurrences(rows):
         target = rows[chosen]

@@ -8,6 +8,7 @@ entry of the last pair is padding when ⌈k/32⌉ is odd, and is never read.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
@@ -19,9 +20,22 @@ from reference.operands import Array, Operands, is_dense
 
 if TYPE_CHECKING:
     from reference.golden import Contribution
+    from reference.stages import Stages
 
 #: Bytes of decoded weights that are multiplied at a time.
 _BLOCK_BYTES = 8 << 20
+
+
+@dataclass
+class MxProduct:
+    """Products of one expert's rows: (rows, n), with the sums of the absolute values of their terms."""
+
+    value: NDArray[Any]
+    magnitude: NDArray[np.float32] | None
+
+    def copy(self) -> MxProduct:
+        """A product that may be finished in place."""
+        return MxProduct(self.value.copy(), None if self.magnitude is None else self.magnitude.copy())
 
 
 class MxExpert:
@@ -33,22 +47,37 @@ class MxExpert:
         self._magnitudes = magnitudes
         self._blocks = -(-operands.problem.k // MX_BLOCK)
 
-    def rows(self, group: int, part: slice) -> Contribution:
+    def rows(self, group: int, part: slice, stages: Stages | None = None) -> Contribution:
         """The contribution of x1's rows ``part``, which belong to expert ``group``."""
+        return self.finish(group, part, self.product(group, part), stages)
+
+    def product(self, group: int, part: slice) -> MxProduct:
+        """Σ_k (x · xs) · (w · ws) of rows ``part`` with the weights of expert ``group``."""
+        x = self._decode_rows(part)
+        value = np.zeros((len(x), self._operands.problem.n), self._dtype)
+        product = MxProduct(value, np.zeros(value.shape, np.float32) if self._magnitudes else None)
+        self._multiply(group, x, product.value, product.magnitude)
+        return product
+
+    def finish(
+        self, group: int, part: slice, product: MxProduct, stages: Stages | None = None
+    ) -> Contribution:
+        """Add bias and multiply by logit, in place; ``stages`` receives a copy of each step."""
         from reference.golden import Contribution
 
         operands, dtype = self._operands, self._dtype
-        x = self._decode_rows(part)
-        value = np.zeros((len(x), operands.problem.n), dtype)
-        magnitude = np.zeros(value.shape, np.float32) if self._magnitudes else None
-        self._multiply(group, x, value, magnitude)
+        value, magnitude = product.value, product.magnitude
         terms = operands.problem.k
+        if stages is not None:
+            stages["matmul"] = value.copy()
         if operands["bias"] is not None:
             bias = operands["bias"][group].astype(dtype)
             value += bias
             terms += 1
             if magnitude is not None:
                 magnitude += np.abs(bias.astype(np.float32))
+        if stages is not None:
+            stages["bias"] = value.copy()
         logit = operands.arrays["logit"][part, None].astype(dtype)
         value *= logit
         if magnitude is not None:
@@ -60,9 +89,13 @@ class MxExpert:
         operands = self._operands
         codes = operands.arrays["x1"][part]
         x = decode_bytes(codes, operands.problem.spec("x1").dtype, self._dtype)
-        scale = decode_bytes(operands.arrays["pertoken_scale"][part], "float8_e8m0fnu", self._dtype)
+        scale = self._decode_scale(operands.arrays["pertoken_scale"][part])
         apply_scales(x, scale.reshape(len(x), -1)[:, : self._blocks])
         return x
+
+    def _decode_scale(self, codes: Array) -> NDArray[Any]:
+        """Values of E8M0 bytes."""
+        return decode_bytes(codes, "float8_e8m0fnu", self._dtype)
 
     def _multiply(
         self, group: int, x: NDArray[Any], value: NDArray[Any], magnitude: NDArray[np.float32] | None
@@ -98,7 +131,7 @@ class MxExpert:
 
     def _scale(self, group: int, k_first: bool) -> NDArray[Any]:
         """One expert's decoded scales, (n, ⌈k/32⌉)."""
-        scale = decode_bytes(self._operands.arrays["scale"][group], "float8_e8m0fnu", self._dtype)
+        scale = self._decode_scale(self._operands.arrays["scale"][group])
         if not self._operands.problem.attributes.transpose_x2:
             scale = scale.swapaxes(0, 1)
         pairs = scale.reshape(scale.shape[0], -1)[:, : self._blocks]

@@ -20,6 +20,7 @@ from reference.operands import Operands
 
 if TYPE_CHECKING:
     from reference.golden import Contribution
+    from reference.stages import Stages
 
 #: Rows of k whose products are summed at once: 128 · 8 · 8192 = 2^23, below float32's exact 2^24.
 _EXACT_ROWS = 8192
@@ -30,18 +31,39 @@ _HALF_EPSILON, _HALF_TINY = 2.0**-11, 2.0**-25
 
 
 @dataclass(frozen=True)
-class _Sums:
-    """Exact sums over k: Σ x·w (rows, n), Σ w (1, n), Σ hi·w, Σ lo·w; last Σ|x|·|w| and, as a row more, Σ|w|."""
+class W4a8Product:
+    """Integer sums of one expert's rows, as float64.
 
-    products: NDArray[np.float64]
-    columns: NDArray[np.float64]
-    high: NDArray[np.float64]
-    low: NDArray[np.float64]
+    ``sums`` Σ x·w (rows, n), ``column_sums`` Σ w (n,), ``high_sums`` Σ hi·w with hi = ⌊x / 16⌋, and
+    ``sizes`` (rows + 1, n) Σ |x|·|w| of each row, then Σ |w|; None where not asked for.
+    """
+
+    sums: NDArray[np.float64]
+    column_sums: NDArray[np.float64]
+    high_sums: NDArray[np.float64] | None
     sizes: NDArray[np.float64] | None
+
+    def copy(self) -> W4a8Product:
+        """Itself: nothing is changed in place."""
+        return self
+
+    @property
+    def high(self) -> NDArray[np.float64]:
+        """Σ hi·w."""
+        assert self.high_sums is not None
+        return self.high_sums
+
+    @property
+    def low(self) -> NDArray[np.float64]:
+        """Σ lo·w with lo = x - 16·hi - 8."""
+        return self.sums - 16 * self.high - 8 * self.column_sums
 
 
 class W4a8Expert:
     """Computes the contribution of one expert's rows at a time."""
+
+    #: What the device takes from each activation before it splits it, and the bias has to give back.
+    _shift = 8
 
     def __init__(
         self, operands: Operands, dtype: np.dtype[Any], magnitudes: bool, *, fp16_partials: bool = False
@@ -51,59 +73,93 @@ class W4a8Expert:
         self._magnitudes = magnitudes
         self._fp16_partials = fp16_partials
 
-    def rows(self, group: int, part: slice) -> Contribution:
+    def rows(self, group: int, part: slice, stages: Stages | None = None) -> Contribution:
         """The contribution of x1's rows ``part``, which belong to expert ``group``."""
-        from reference.golden import Contribution
+        return self.finish(group, part, self.product(group, part), stages)
 
-        arrays, dtype = self._operands.arrays, self._dtype
-        x = arrays["x1"][part].astype(np.float32)
-        sums = self._sums(group, x)
-        scale = quant_vector(arrays["scale"][group, 0])
-        factor = arrays["pertoken_scale"][part, None].astype(dtype) * arrays["logit"][part, None]
-        if self._fp16_partials:
-            value = 16 * half(sums.high * scale) + half(sums.low * scale)
-        else:
-            value = (sums.products - 8 * sums.columns) * scale
-        value = value.astype(dtype) + arrays["bias"][group].astype(dtype)
-        if "offset" in arrays:
-            row_sums = x.sum(axis=1, dtype=np.float64)[:, None]
-            value += row_sums.astype(dtype) * arrays["offset"][group, 0].astype(dtype)
-        value *= factor
-        if sums.sizes is None:
-            return Contribution(value, None, None, 0)
-        magnitude, rounding = self._magnitude(
-            group, x, sums, np.abs(scale), np.abs(factor.astype(np.float64))
-        )
-        return Contribution(value, magnitude, rounding, 2 * x.shape[1] + 3)
-
-    def _sums(self, group: int, x: NDArray[np.float32]) -> _Sums:
-        """The exact integer sums of one expert's rows: one pass over its weights."""
-        ones, high = np.ones((1, x.shape[1]), np.float32), np.floor(x / 16)
+    def product(self, group: int, part: slice) -> W4a8Product:
+        """The integer sums of rows ``part`` with the weights of expert ``group``."""
+        x = self._activations(part)
+        ones = np.ones((1, x.shape[1]), np.float32)
         split = self._magnitudes or self._fp16_partials
-        signed = np.concatenate([x, ones, high] if split else [x, ones])
+        signed = np.concatenate([x, ones, *([np.floor(x / 16)] if split else [])])
         absolute = np.concatenate([np.abs(x), ones]) if self._magnitudes else None
         sums, sizes = integer_products(self._operands.arrays["x2"][group], signed, absolute)
-        products, columns, high_sums = np.split(sums, [len(x), len(x) + 1])
-        low_sums = products - 16 * high_sums - 8 * columns if split else high_sums
-        return _Sums(products, columns, high_sums, low_sums, sizes)
+        count = len(x)
+        return W4a8Product(sums[:count], sums[count], sums[count + 1 :] if split else None, sizes)
 
-    def _magnitude(
+    def finish(
+        self, group: int, part: slice, product: W4a8Product, stages: Stages | None = None
+    ) -> Contribution:
+        """Scale, add bias and offset, multiply by the row's factors; ``stages`` receives each step."""
+        from reference.golden import Contribution
+
+        operands, dtype = self._operands, self._dtype
+        scale = self._scale(group)
+        bias = operands.arrays["bias"][group]
+        factor = (
+            operands.arrays["pertoken_scale"][part, None].astype(dtype) * operands.arrays["logit"][part, None]
+        )
+        offset = None if operands["offset"] is None else operands.arrays["offset"][group, 0]
+        if self._fp16_partials:
+            value = 16 * self._half(product.high * scale) + self._half(product.low * scale)
+        else:
+            value = (product.sums - self._shift * product.column_sums) * scale
+        value = value.astype(dtype)
+        if stages is not None:
+            stages["matmul"] = value
+        value = value + bias.astype(dtype)
+        if offset is not None:
+            value += self._row_sums(part).astype(dtype) * offset.astype(dtype)
+        if stages is not None:
+            stages["bias"] = value.copy()
+        value *= factor
+        if product.sizes is None:
+            return Contribution(value, None, None, 0)
+        return self._with_bounds(part, value, product, np.abs(scale), np.abs(bias), offset, np.abs(factor))
+
+    def _with_bounds(
         self,
-        group: int,
-        x: NDArray[np.float32],
-        sums: _Sums,
+        part: slice,
+        value: NDArray[Any],
+        product: W4a8Product,
         scale: NDArray[np.float64],
-        factor: NDArray[np.float64],
-    ) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
-        """Sum of the absolute terms, and what the device's two roundings to half precision may add."""
-        assert sums.sizes is not None
-        arrays = self._operands.arrays
-        size = (sums.sizes[:-1] + 8 * sums.sizes[-1]) * scale + np.abs(arrays["bias"][group])
-        if "offset" in arrays:
-            size += np.abs(x).sum(axis=1, dtype=np.float64)[:, None] * np.abs(arrays["offset"][group, 0])
-        partials = (16 * np.abs(sums.high) + np.abs(sums.low)) * scale
-        rounding = (_HALF_EPSILON * partials + 17 * _HALF_TINY) * factor
-        return (size * factor).astype(np.float32), rounding.astype(np.float32)
+        bias: NDArray[Any],
+        offset: NDArray[Any] | None,
+        factor: NDArray[Any],
+    ) -> Contribution:
+        """The contribution with the sums of absolute terms and the rounding of the partials."""
+        from reference.golden import Contribution
+
+        assert product.sizes is not None
+        weight = factor.astype(np.float64)
+        size = (product.sizes[:-1] + 8 * product.sizes[-1]) * scale + bias
+        if offset is not None:
+            activations = np.abs(self._operands.arrays["x1"][part].astype(np.float32))
+            size += activations.sum(axis=1, dtype=np.float64)[:, None] * np.abs(offset)
+        rounding = 16 * half_rounding(product.high * scale) + half_rounding(product.low * scale)
+        terms = 2 * self._operands.problem.k + 3
+        return Contribution(
+            value, (size * weight).astype(np.float32), (rounding * weight).astype(np.float32), terms
+        )
+
+    def _activations(self, part: slice) -> NDArray[np.float32]:
+        """Rows of x1 as the matmul sees them."""
+        return self._operands.arrays["x1"][part].astype(np.float32)
+
+    def _row_sums(self, part: slice) -> NDArray[np.float64]:
+        """Σ_k x of some rows, (rows, 1)."""
+        x = self._operands.arrays["x1"][part].astype(np.float32)
+        sums: NDArray[np.float64] = x.sum(axis=1, dtype=np.float64)
+        return sums[:, None]
+
+    def _scale(self, group: int) -> NDArray[np.float64]:
+        """The factors of one expert's columns, (n,)."""
+        return quant_vector(self._operands.arrays["scale"][group, 0])
+
+    def _half(self, partials: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Partial products as the device stores them."""
+        return half(partials)
 
 
 def quant_vector(scale: NDArray[np.int64]) -> NDArray[np.float64]:
@@ -113,6 +169,13 @@ def quant_vector(scale: NDArray[np.int64]) -> NDArray[np.float64]:
     """
     low = (scale & 0xFFFFE000).astype(np.uint32)
     return low.view(np.float32).astype(np.float64)
+
+
+def half_rounding(partials: NDArray[np.float64]) -> NDArray[np.float64]:
+    """The most that storing ``partials`` in half precision may change them, in any rounding mode to
+    nearest: nothing where they fit exactly."""
+    exact = half(partials) == partials
+    return np.where(exact, 0.0, _HALF_EPSILON * np.abs(partials) + _HALF_TINY)
 
 
 def half(values: NDArray[np.float64]) -> NDArray[np.float64]:
