@@ -18,9 +18,8 @@ def command(code: str, as_json: bool) -> None:
     named = {row.name: row for row in STATUSES.values()}
     row = named.get(code.upper()) or (STATUSES.get(int(code)) if code.isdecimal() else None)
     if row is None:
-        raise UsageFailure(
-            f"code {code!r} is unknown: a CANN release may add codes; aclGetRecentErrMsg has the library's own message"
-        )
+        hint = "the library's own message (aclGetRecentErrMsg) may say more"
+        raise UsageFailure(f"code {code!r} is unknown; {hint}")
     rules = sorted({rule.id for rule in RULES if rule.status == row.code}) if row.code else []
     if as_json:
         fields = {"code": row.code, "name": row.name, "meaning": row.meaning, "cause": row.cause}

@@ -11,7 +11,7 @@ from reference.status import status_name
 _LEVELS = {
     "rejected": "Phase 1 refuses the call and returns the status.",
     "hazard": "Phase 1 accepts the call, and the result is out of bounds, undefined or not what was asked.",
-    "undocumented": "The checks accept the call, the documentation page does not offer it. Fails with `--strict`.",
+    "undocumented": "The checks accept it, the documentation page does not offer it. Fails with `--strict`.",
     "warning": "Legal, and often a mistake. Never fails.",
 }
 
@@ -40,7 +40,7 @@ def document(rules: Iterable[Rule]) -> str:
         "",
         "Generated from `reference/rules` by `python -m reference.rules.table`; a test holds it equal.",
         "The predicted status is that of the first rejected rule in the order of a path; empty means 0.",
-        "Who says so is in the last column: a check in the vendor's op_api or checkers, its tiling or kernels,",
+        "Who says so is in the last column: a check in the vendor's op_api or checkers, tiling or kernels,",
         "or the documentation page. Where they contradict each other, the row names both.",
     ]
     for level, meaning in _LEVELS.items():
