@@ -1,8 +1,8 @@
 """What is true about the operator, in pure Python and NumPy.
 
 Number formats, platforms, :class:`Problem` and :class:`Operands`, the validator, the golden, the
-comparator, the named cases.  Names are loaded when first used, so that validating a problem file
-imports neither NumPy nor ml_dtypes.
+comparator, the named cases, and the helpers that prepare operands.  Names are loaded when first used, so
+that validating a problem file imports neither NumPy nor ml_dtypes.
 """
 
 from __future__ import annotations
@@ -11,28 +11,66 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from reference.activations import dequantise_int8, quantise_int8
     from reference.bundle import read_bundle, write_bundle
     from reference.cases import CASES, make_case
     from reference.compare import Comparison, compare
+    from reference.compensation import k_slices, make_bias, make_offset
     from reference.golden import Golden, golden
+    from reference.int4 import Int4Weights, pack_int4, quantise_int4, unpack_int4
+    from reference.mx import MxTensor, dequantise_mx, quantise_mx
     from reference.operands import Operands
     from reference.problem import Attributes, Problem, ProblemError, TensorSpec
+    from reference.routing import (
+        RoutedRows,
+        compact,
+        from_topk,
+        local_experts,
+        local_group_list,
+        to_count,
+        to_cumsum,
+        to_replicas,
+    )
+    from reference.scales import pack_scale_int64, scale_loss, unpack_scale_int64
     from reference.validate import InvalidProblemError, Report, Violation, validate
 
 _HOME = {
+    "dequantise_int8": "activations",
+    "quantise_int8": "activations",
     "read_bundle": "bundle",
     "write_bundle": "bundle",
     "CASES": "cases",
     "make_case": "cases",
     "Comparison": "compare",
     "compare": "compare",
+    "k_slices": "compensation",
+    "make_bias": "compensation",
+    "make_offset": "compensation",
     "Golden": "golden",
     "golden": "golden",
+    "Int4Weights": "int4",
+    "pack_int4": "int4",
+    "quantise_int4": "int4",
+    "unpack_int4": "int4",
+    "MxTensor": "mx",
+    "dequantise_mx": "mx",
+    "quantise_mx": "mx",
     "Operands": "operands",
     "Attributes": "problem",
     "Problem": "problem",
     "ProblemError": "problem",
     "TensorSpec": "problem",
+    "RoutedRows": "routing",
+    "compact": "routing",
+    "from_topk": "routing",
+    "local_experts": "routing",
+    "local_group_list": "routing",
+    "to_count": "routing",
+    "to_cumsum": "routing",
+    "to_replicas": "routing",
+    "pack_scale_int64": "scales",
+    "scale_loss": "scales",
+    "unpack_scale_int64": "scales",
     "InvalidProblemError": "validate",
     "Report": "validate",
     "Violation": "validate",

@@ -16,8 +16,8 @@ import ml_dtypes
 import numpy as np
 from numpy.typing import NDArray
 
+from reference.compensation import make_bias
 from reference.formats import MX_BLOCK, decode_table, number_format, numpy_dtype
-from reference.golden_w4a8 import integer_products, quant_vector
 from reference.operands import Array, Operands
 from reference.routing_patterns import Routing, route_counts, route_tokens
 
@@ -88,7 +88,7 @@ def w4a8_operands(rng: np.random.Generator, case: Case) -> Operands:
         "x1": x1,
         "x2": x2,
         "scale": packed,
-        "bias": compensation_bias(x2, packed),
+        "bias": make_bias(x2, packed),
         "pertoken_scale": np.exp(rng.uniform(np.log(1e-3), np.log(0.5), case.m)).astype(np.float32),
         "tuning_config": options.get("tuning_config"),
         **_routed(_routing(rng, case), options, integers=False),
@@ -97,16 +97,6 @@ def w4a8_operands(rng: np.random.Generator, case: Case) -> Operands:
     if options.get("offset"):
         call["offset"] = (rng.uniform(-2, 2, scale.shape) * scale).astype(np.float32)
     return Operands.from_arrays(platform=case.platform, batch=case.batch, **call)
-
-
-def compensation_bias(x2: NDArray[np.int32], scale: NDArray[np.int64]) -> NDArray[np.float32]:
-    """8·Σ_k w·s for weights in int32 words (e, k, n/8) and INT64 scales (e, 1, n): float32 (e, n)."""
-    ones = np.ones((1, x2.shape[1]), np.float32)
-    rows = [
-        8 * integer_products(words, ones, None)[0][0] * quant_vector(s[0])
-        for words, s in zip(x2, scale, strict=True)
-    ]
-    return np.array(rows, np.float64).reshape(x2.shape[0], x2.shape[2] * 8).astype(np.float32)
 
 
 def _routing(rng: np.random.Generator, case: Case) -> Routing:
