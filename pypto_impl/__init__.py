@@ -7,14 +7,14 @@ Importing this package imports neither torch nor PyPTO; both live in a child pro
 from pypto_impl.capability import Capability, capabilities, capability_table, refusal
 from pypto_impl.environment import availability, device_reason
 from pypto_impl.kernel_run import NotAvailableError, RefusedError, Result, run
-from pypto_impl.session import KernelCrash, KernelError, KernelTimeout, Session, close_sessions
+from pypto_impl.session import KernelCrashError, KernelError, KernelTimeoutError, Session, close_sessions
 from pypto_impl.tiling import Tiles, TilingError, check_tiles, choose_tiles
 
 __all__ = [
     "Capability",
-    "KernelCrash",
+    "KernelCrashError",
     "KernelError",
-    "KernelTimeout",
+    "KernelTimeoutError",
     "NotAvailableError",
     "RefusedError",
     "Result",

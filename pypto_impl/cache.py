@@ -1,8 +1,8 @@
 """The cache folder of the PyPTO backend, and how files get into it.
 
-``$GMMFR_CACHE``, else ``$XDG_CACHE_HOME/gmmfr``, else ``~/.cache/gmmfr``. Below it one folder per installed PyPTO
-holds what is built once (:mod:`pypto_impl.toolchain`), and one folder per running interpreter holds what PyPTO
-writes; the latter is removed when the interpreter ends.
+``$GMMFR_CACHE``, else ``$XDG_CACHE_HOME/gmmfr``, else ``~/.cache/gmmfr``. Below it one folder per installed
+PyPTO holds what is built once (:mod:`pypto_impl.toolchain`), and one folder per running interpreter holds
+what PyPTO writes; the latter is removed when the interpreter ends.
 """
 
 from __future__ import annotations

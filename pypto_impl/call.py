@@ -17,8 +17,8 @@ Array = NDArray[Any]
 class KernelSpec:
     """Everything a kernel is compiled for. Rows, group sizes and attributes are not part of it.
 
-    ``kernel`` names the module in :mod:`pypto_impl.kernels`; ``element`` the number format of its activations;
-    ``k`` is padded to a multiple of 64 and ``batch`` is the number of rows of ``out``.
+    ``kernel`` names the module in :mod:`pypto_impl.kernels`; ``element`` the number format of its
+    activations; ``k`` is padded to a multiple of 64 and ``batch`` is the number of rows of ``out``.
     """
 
     kernel: str
@@ -45,7 +45,9 @@ class KernelSpec:
 
 @dataclass(frozen=True)
 class KernelArgument:
-    """One tensor argument: its bytes as a NumPy array of a builtin dtype, and the element type they stand for."""
+    """One tensor argument: its bytes as a NumPy array of a builtin dtype, and the element type they stand
+    for.
+    """
 
     name: str
     array: Array
@@ -61,7 +63,9 @@ class KernelCall:
 
 
 def as_argument(name: str, array: Array, dtype: str) -> KernelArgument:
-    """An argument whose array is contiguous and of a builtin dtype (one- and two-byte floats become integers)."""
+    """An argument whose array is contiguous and of a builtin dtype (one- and two-byte floats become
+    integers).
+    """
     carrier = {1: np.uint8, 2: np.uint16}.get(array.dtype.itemsize)
     contiguous = np.ascontiguousarray(array)
     if array.dtype.kind not in "iufb" and carrier is not None:

@@ -1,16 +1,15 @@
 """What the kernels can compute, beside the vendor's operator and the public PyPTO sample; refusals by name.
 
-A refusal comes before anything is traced. It does not repeat the validator: a call the operator itself rejects may be
-accepted here.
+A refusal comes before anything is traced. It does not repeat the validator: a call the operator itself
+rejects may be accepted here.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from reference.problem import Problem
-
 from pypto_impl.tiling import round_up
+from reference.problem import Problem
 
 INNER_AXIS = 65535  # PyPTO's scaled_mm documentation
 FP8 = ("float8_e4m3fn", "float8_e5m2")

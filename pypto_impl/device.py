@@ -1,7 +1,7 @@
 """The kernels on an NPU, through torch_npu and PyPTO's NPU mode. Runs in the child process only.
 
-No part of this module has been run: the project is developed without an Ascend device. It refuses what is known not
-to carry over from the interpreter instead of guessing.
+No part of this module has been run: the project is developed without an Ascend device. It refuses what is
+known not to carry over from the interpreter instead of guessing.
 """
 
 from __future__ import annotations
@@ -32,7 +32,9 @@ class Device:
     def run(self, call: KernelCall, report: Report) -> Computed:
         """Compute on the device; ``seconds`` includes the compilation the first time a spec is seen."""
         if call.spec.element == "float4_e2m1fn":
-            raise InterpreterError("MXFP4 on an NPU needs packed activations, which PyPTO 0.2.0 does not describe")
+            raise InterpreterError(
+                "MXFP4 on an NPU needs packed activations, which PyPTO 0.2.0 does not describe"
+            )
         report("copying to the NPU")
         tensors = [self._tensor(argument).npu() for argument in call.arguments]
         if call.spec not in self._kernels:

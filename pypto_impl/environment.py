@@ -9,10 +9,9 @@ import sys
 from importlib import metadata
 from pathlib import Path
 
-from reference.platforms import find_platform
-
 from pypto_impl.cache import cache_root
 from pypto_impl.toolchain import TOOLS, missing_tools
+from reference.platforms import find_platform
 
 REQUIRED = "0.2.0"
 #: A folder that holds one of these provides the ACL runtime, real or simulated. The interpreter uses neither.
@@ -45,7 +44,11 @@ def missing_package() -> str | None:
 def missing_module() -> str | None:
     """Whether everything that PyPTO imports is installed."""
     missing = [name for name in MODULES if importlib.util.find_spec(name) is None]
-    return f"pypto needs {', '.join(missing)}, not installed; install gmmfr with its pypto extra" if missing else None
+    return (
+        f"pypto needs {', '.join(missing)}, not installed; install gmmfr with its pypto extra"
+        if missing
+        else None
+    )
 
 
 def missing_tool() -> str | None:
@@ -91,8 +94,8 @@ def without_runtime(search_path: str) -> str:
 def child_environment(run_folder: Path, *, device: bool) -> dict[str, str]:
     """The environment of a child process whose files stay in ``run_folder``.
 
-    For the interpreter, everything of CANN is taken away: PyPTO decides by ASCEND_HOME_PATH whether it runs on a
-    device, and a bare ``import torch`` would load torch_npu, which needs CANN's libraries.
+    For the interpreter, everything of CANN is taken away: PyPTO decides by ASCEND_HOME_PATH whether it runs
+    on a device, and a bare ``import torch`` would load torch_npu, which needs CANN's libraries.
     """
     environment = dict(os.environ)
     project = str(Path(__file__).resolve().parent.parent)

@@ -1,4 +1,4 @@
-"""Routing metadata for the kernels: counts and starts of the experts, and checks that a device cannot make."""
+"""Routing metadata for the kernels: rows per expert and their starts, and checks that no device makes."""
 
 from __future__ import annotations
 
@@ -40,7 +40,9 @@ def check_counts(counts: Int64s, m: int, group_list_type: int) -> None:
 
 
 def check_row_index(row_index: Int64s, total: int, batch: int) -> None:
-    """Raise ValueError when one of the first ``total`` entries lies outside 0 .. batch-1. Later ones are ignored."""
+    """Raise ValueError when one of the first ``total`` entries lies outside 0 .. batch-1. Later ones are
+    ignored.
+    """
     used = np.asarray(row_index, dtype=np.int64).reshape(-1)[:total]
     bad = np.flatnonzero((used < 0) | (used >= batch))
     if bad.size:

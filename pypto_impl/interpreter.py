@@ -1,8 +1,9 @@
 """PyPTO's interpreter in this process: start it for one architecture, compile kernels, compute with them.
 
-Runs in the child process (:mod:`pypto_impl.worker`) only, since PyPTO holds one architecture per process and a failed
-pass spends it. Every kernel is compiled once to EXECUTE_GRAPH, so that tiles and buffers are known to be legal, and
-traced once to TENSOR_GRAPH, which the interpreter then runs on any number of arguments.
+Runs in the child process (:mod:`pypto_impl.worker`) only, since PyPTO holds one architecture per process
+and a failed pass spends it. Every kernel is compiled once to EXECUTE_GRAPH, so that tiles and buffers are
+known to be legal, and traced once to TENSOR_GRAPH, which the interpreter then runs on any number of
+arguments.
 """
 
 from __future__ import annotations
@@ -199,5 +200,3 @@ class Interpreter:
 def kernel_module(spec: KernelSpec) -> Any:
     """The module of a kernel; its ``build`` makes the jitted function."""
     return importlib.import_module(f"pypto_impl.kernels.{spec.kernel}")
-
-

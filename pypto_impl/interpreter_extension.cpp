@@ -5,6 +5,8 @@
 // 2. Its copy and reshape steps decode and re-encode byte floats, which changes some bytes. They move bytes here.
 // 3. It interprets a kernel once, while the kernel is compiled. interpret_graph() runs it again on new arguments.
 // 4. Results stay in its own argument list. read_argument() copies one out.
+// 5. It copies, and writes to disk, every argument at every step, for checks of later passes that are not made here:
+//    most of the time and memory of a large call. CopyWithLinkRelationship and DumpTensorBinary leave that out.
 //
 // The library must be loaded with RTLD_GLOBAL before PyPTO, so that the dynamic linker binds the interpreter's own
 // reference to ExecuteOpAMulB here. The layouts of four structures of PyPTO 0.2.0 are assumed; the caller checks
@@ -256,6 +258,29 @@ __attribute__((visibility("default"))) void ExecuteOpAMulB(ExecuteOperationConte
     using Stock = void (*)(ExecuteOperationContext *);
     static auto stock = find<Stock>("_ZN3npu8tile_fwk14ExecuteOpAMulBEPNS0_23ExecuteOperationContextE");
     stock(context);
+}
+
+class LogicalTensorData;
+
+// What goes into a function and what comes out of it.
+struct FunctionIODataPair {
+    std::vector<std::shared_ptr<LogicalTensorData>> inputs, outputs;
+
+    static void CopyWithLinkRelationship(FunctionIODataPair &target, const FunctionIODataPair &source);
+};
+
+__attribute__((visibility("default"))) void
+FunctionIODataPair::CopyWithLinkRelationship(FunctionIODataPair &target, const FunctionIODataPair &source) {
+    target = source; // the stock function copies the data too
+}
+
+struct FunctionInterpreter {
+    void DumpTensorBinary(const std::shared_ptr<LogicalTensorData> &data, std::string fileName);
+};
+
+__attribute__((visibility("default"))) void
+FunctionInterpreter::DumpTensorBinary(const std::shared_ptr<LogicalTensorData> &, std::string) {
+    // the stock function writes a file
 }
 } // namespace npu::tile_fwk
 

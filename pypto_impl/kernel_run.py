@@ -2,23 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import time
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
-from reference.operands import Operands
-from reference.platforms import platform_of_soc
-from reference.problem import Problem
 
 from pypto_impl.call import KernelCall, KernelSpec
 from pypto_impl.capability import refusal
+from pypto_impl.chunks import split_call, with_out
 from pypto_impl.environment import availability, device_reason
 from pypto_impl.pack_mx import describe_mx, pack_mx
 from pypto_impl.pack_w4a8 import describe_w4a8, join_planes, pack_w4a8
-from pypto_impl.session import Reply, session
+from pypto_impl.session import Reply, Session, session
 from pypto_impl.tiling import Tiles, check_tiles, choose_tiles, override_tiles, round_up
+from reference.operands import Operands
+from reference.problem import Problem
 
 Where = Literal["auto", "interpreter", "npu"]
 Unpack = Literal["host", "kernel"]
@@ -37,9 +38,10 @@ class RefusedError(ValueError):
 class Result:
     """What a call gave.
 
-    ``out`` is float32 (batch, n). ``device`` says where it was computed, ``seconds`` how long the computation alone
-    took. ``launched`` is False where there was nothing to multiply and ``out`` is the initial value. ``statistics``
-    counts the compiles, traces, runs and scaled products of the process so far and gives its peak memory in KiB.
+    ``out`` is float32 (batch, n). ``device`` says where it was computed, ``seconds`` how long the
+    computation alone took. ``launched`` is False where there was nothing to multiply and ``out`` is the
+    initial value. ``statistics`` counts the compiles, traces, runs and scaled products of the process so
+    far and gives its peak memory in KiB.
     """
 
     out: NDArray[np.float32]
@@ -60,11 +62,11 @@ def run(
 ) -> Result:
     """Compute the operator with PyPTO.
 
-    ``on``: ``npu``, ``interpreter`` (PyPTO's own, on the CPU) or ``auto``, which takes an NPU where CANN's toolkit
-    and torch_npu are installed. ``unpack`` says where W4A8 weights are unpacked. ``tiles`` replaces some or all tile
-    shapes. ``timeout`` is in seconds. Raises :class:`NotAvailableError`, :class:`RefusedError`, ``ValueError`` for
-    routing values out of range, :class:`~pypto_impl.tiling.TilingError` and
-    :class:`~pypto_impl.session.KernelError`.
+    ``on``: ``npu``, ``interpreter`` (PyPTO's own, on the CPU) or ``auto``, which takes an NPU where CANN's
+    toolkit and torch_npu are installed. ``unpack`` says where W4A8 weights are unpacked. ``tiles`` replaces
+    some or all tile shapes. ``timeout`` is in seconds. Raises :class:`NotAvailableError`,
+    :class:`RefusedError`, ``ValueError`` for routing values out of range,
+    :class:`~pypto_impl.tiling.TilingError` and :class:`~pypto_impl.session.KernelError`.
     """
     problem = operands.problem
     if reason := refusal(problem):
@@ -73,8 +75,26 @@ def run(
     if problem.m == 0 or problem.n == 0 or problem.batch == 0:
         return Result(initial_value(operands), "numpy (nothing to launch)", 0.0, launched=False)
     call = prepare(operands, tiles=tiles, unpack=unpack)
-    reply = session(engine).run(call, timeout)
-    return read_reply(problem, call, reply, engine)
+    opened = session(engine)
+    opened.start()
+    if engine == "npu":
+        check_device(problem, opened.label)
+        return compute([call], opened, timeout)
+    return compute(split_call(call), opened, timeout)
+
+
+def compute(calls: Iterable[KernelCall], opened: Session, timeout: float) -> Result:
+    """Run the calls one after another, each adding into the ``out`` of the one before."""
+    deadline = time.monotonic() + timeout
+    seconds, reply, spec = 0.0, None, None
+    for call in calls:
+        call = call if reply is None else with_out(call, reply.out)
+        reply, spec = opened.run(call, max(0.0, deadline - time.monotonic())), call.spec
+        seconds += reply.seconds
+    assert reply is not None
+    assert spec is not None
+    statistics = {**reply.counters, "peak_kib": reply.peak_kib}
+    return Result(unpack_out(spec, reply), opened.label, seconds, True, spec.tiles, statistics)
 
 
 def choose_engine(problem: Problem, on: Where) -> str:
@@ -116,15 +136,11 @@ def prepare(operands: Operands, *, tiles: TileOverride = None, unpack: Unpack = 
     return pack_w4a8(operands, describe_w4a8(operands, chosen, kernel))
 
 
-def read_reply(problem: Problem, call: KernelCall, reply: Reply, engine: str) -> Result:
-    """The result of a launched call."""
-    label = session(engine).label
+def check_device(problem: Problem, label: str) -> None:
+    """Raise :class:`NotAvailableError` when the NPU is not of the call's platform."""
     soc = label.partition("(")[2].partition(",")[0]
-    found = platform_of_soc(soc)
-    if engine == "npu" and found is not problem.platform_row:
+    if not problem.platform_row.has_soc(soc):
         raise NotAvailableError(f"the call is for {problem.platform}, the NPU is {soc}")
-    statistics = {**reply.counters, "peak_kib": reply.peak_kib}
-    return Result(unpack_out(call.spec, reply), label, reply.seconds, True, call.spec.tiles, statistics)
 
 
 def unpack_out(spec: KernelSpec, reply: Reply) -> NDArray[np.float32]:

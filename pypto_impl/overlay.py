@@ -1,8 +1,8 @@
 """A PyPTO that takes its CPU for an Ascend 950: links to the installed package with one file rewritten.
 
-PyPTO finds the platform it simulates beside its platform library, in ``configs/A2A3.ini``, by the path through which
-the library was loaded. So a folder of links, with its own copy of that file, is enough. Nothing of PyPTO is copied
-but that one file, at run time, from the user's own installation.
+PyPTO finds the platform it simulates beside its platform library, in ``configs/A2A3.ini``, by the path
+through which the library was loaded. So a folder of links, with its own copy of that file, is enough.
+Nothing of PyPTO is copied but that one file, at run time, from the user's own installation.
 """
 
 from __future__ import annotations

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import numpy as np
 from numpy.typing import NDArray
-from reference.operands import Operands
 
 from pypto_impl.call import Array, KernelArgument, KernelCall, KernelSpec, as_argument
 from pypto_impl.groups import read_groups
 from pypto_impl.tiling import Tiles, round_up
+from reference.operands import Operands
 
 Bytes = NDArray[np.uint8]
 ONE = 127  # the E8M0 byte of 2^0
@@ -24,7 +24,11 @@ def pack_mx(operands: Operands, spec: KernelSpec) -> KernelCall:
     problem, arrays = operands.problem, operands.arrays
     packed = spec.element == "float4_e2m1fn"
     counts, starts = read_groups(
-        arrays["group_list"], problem.attributes.group_list_type, arrays["row_index"], problem.m, problem.batch
+        arrays["group_list"],
+        problem.attributes.group_list_type,
+        arrays["row_index"],
+        problem.m,
+        problem.batch,
     )
     activations = element_bytes(arrays["x1"], packed)
     weights = element_bytes(expert_matrices(operands, "x2"), packed)
@@ -35,12 +39,16 @@ def pack_mx(operands: Operands, spec: KernelSpec) -> KernelCall:
         as_argument("x1", pad_axis(activations, 1, spec.k), spec.element),
         as_argument("x2", fold_experts(pad_axis(weights, pair_axis, spec.k)), spec.element),
         as_argument("scale", fold_experts(clear_padding(scales, pair_axis, k)), "float8_e8m0fnu"),
-        as_argument("pertoken_scale", clear_padding(as_bytes(arrays["pertoken_scale"]), 1, k), "float8_e8m0fnu"),
+        as_argument(
+            "pertoken_scale", clear_padding(as_bytes(arrays["pertoken_scale"]), 1, k), "float8_e8m0fnu"
+        ),
         as_argument("logit", arrays["logit"].reshape(-1, 1), "float32"),
         as_argument("row_index", arrays["row_index"], "int64"),
         as_argument("counts", counts, "int32"),
         as_argument("starts", starts, "int32"),
-        as_argument("bias", arrays["bias"] if spec.has_bias else np.zeros((1, spec.n), np.uint16), "bfloat16"),
+        as_argument(
+            "bias", arrays["bias"] if spec.has_bias else np.zeros((1, spec.n), np.uint16), "bfloat16"
+        ),
         *shared_arguments(operands, spec),
     )
     return KernelCall(spec, arguments)
@@ -97,7 +105,8 @@ def expert_matrices(operands: Operands, name: str) -> Array:
 
 def as_bytes(array: Array) -> Bytes:
     """The bytes of an array of one-byte elements."""
-    return np.ascontiguousarray(array).view(np.uint8)
+    octets: Bytes = np.ascontiguousarray(array).view(np.uint8)
+    return octets
 
 
 def element_bytes(array: Array, packed: bool) -> Bytes:
@@ -117,18 +126,20 @@ def pad_axis(array: Bytes, axis: int, length: int) -> Bytes:
     if missing == 0:
         return array
     widths = [(0, missing if position == axis else 0) for position in range(array.ndim)]
-    return np.pad(array, widths)
+    padded: Bytes = np.pad(array, widths)
+    return padded
 
 
 def clear_padding(scales: Bytes, pair_axis: int, k: int) -> Bytes:
     """A copy whose last slot is 2^0 where it scales no data: the number of blocks of 32 is odd."""
     if -(-k // 32) % 2 == 0:
         return scales
-    cleared = scales.copy()
+    cleared: Bytes = scales.copy()
     np.moveaxis(cleared, pair_axis, 0)[-1, ..., 1] = ONE
     return cleared
 
 
-def fold_experts(array: Bytes) -> Bytes:
+def fold_experts(array: Array) -> Array:
     """(e, a, ...) as (e * a, ...)."""
-    return array.reshape(-1, *array.shape[2:])
+    folded: Array = array.reshape(-1, *array.shape[2:])
+    return folded

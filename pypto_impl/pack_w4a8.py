@@ -1,19 +1,20 @@
 """Kernel arguments of the W4A8 path on A2/A3.
 
-x2 holds eight INT4 values in an INT32 word, element n % 8 = j in bits 4j to 4j+3, two's complement. Two kernels
-read it: ``w4a8_host`` gets INT8 weights unpacked here, ``w4a8_planes`` gets the packed words as they lie in memory.
+x2 holds eight INT4 values in an INT32 word, element n % 8 = j in bits 4j to 4j+3, two's complement. Two
+kernels read it: ``w4a8_host`` gets INT8 weights unpacked here, ``w4a8_planes`` gets the packed words as
+they lie in memory.
 """
 
 from __future__ import annotations
 
 import numpy as np
 from numpy.typing import NDArray
-from reference.operands import Operands
 
 from pypto_impl.call import Array, KernelArgument, KernelCall, KernelSpec, as_argument
 from pypto_impl.groups import read_groups
 from pypto_impl.pack_mx import fold_experts, has_shared_rows, shared_arguments
 from pypto_impl.tiling import Tiles
+from reference.operands import Operands
 
 PLANES = 4  # nibbles of an INT16 word: plane j holds the columns n with n % 4 == j
 FLOAT_BITS = np.uint32(0xFFFFE000)  # the output stage reads sign, exponent and 10 mantissa bits of the scale
@@ -41,7 +42,11 @@ def pack_w4a8(operands: Operands, spec: KernelSpec) -> KernelCall:
     """The call of a W4A8 kernel for checked operands. Raises ValueError for impossible routing values."""
     problem, arrays = operands.problem, operands.arrays
     counts, starts = read_groups(
-        arrays["group_list"], problem.attributes.group_list_type, arrays["row_index"], problem.m, problem.batch
+        arrays["group_list"],
+        problem.attributes.group_list_type,
+        arrays["row_index"],
+        problem.m,
+        problem.batch,
     )
     activations = (
         as_argument("x1", arrays["x1"], "int8"),
@@ -57,7 +62,9 @@ def pack_w4a8(operands: Operands, spec: KernelSpec) -> KernelCall:
     row_index = as_argument("row_index", arrays["row_index"], "int64")
     shared = shared_arguments(operands, spec)
     if spec.kernel == "w4a8_planes":
-        return KernelCall(spec, (*activations, plane_rows(row_index, spec), *groups, *map_planes(shared, spec)))
+        return KernelCall(
+            spec, (*activations, plane_rows(row_index, spec), *groups, *map_planes(shared, spec))
+        )
     column_sum = as_argument("column_sum", np.zeros((spec.e, spec.n), np.int32), "int32")
     return KernelCall(spec, (*activations, row_index, *groups, column_sum, *shared))
 
@@ -70,7 +77,9 @@ def pack_host(operands: Operands, spec: KernelSpec) -> tuple[KernelArgument, ...
 
 
 def pack_planes(operands: Operands, spec: KernelSpec) -> tuple[KernelArgument, ...]:
-    """x2 as it lies in memory, seen as INT16, and the rows of scale, bias and offset in the order of the planes."""
+    """x2 as it lies in memory, seen as INT16, and the rows of scale, bias and offset in the order of the
+    planes.
+    """
     words = fold_experts(np.ascontiguousarray(operands.arrays["x2"], "<i4").view("<i2"))
     columns = per_column(operands, spec)
     return (
@@ -80,7 +89,7 @@ def pack_planes(operands: Operands, spec: KernelSpec) -> tuple[KernelArgument, .
 
 
 def per_column(operands: Operands, spec: KernelSpec) -> list[tuple[str, Array]]:
-    """scale, bias and offset as [e, n]; one row of zeros for an absent one, which the kernel does not read."""
+    """scale, bias and offset as [e, n]; one row of zeros for an absent one, which no kernel reads."""
     arrays, absent = operands.arrays, np.zeros((1, spec.n), np.float32)
     return [
         ("scale", decode_scale(arrays["scale"])),
@@ -92,12 +101,13 @@ def per_column(operands: Operands, spec: KernelSpec) -> list[tuple[str, Array]]:
 def decode_scale(scale: Array) -> NDArray[np.float32]:
     """[e, n] float32 from the INT64 quantisation words (e, 1, n).
 
-    The float lies in the low 32 bits and counts to 10 mantissa bits (SetQuantVector's "FP19"); flags such as bit 46
-    that TransQuantParam sets are legal and ignored.
+    The float lies in the low 32 bits and counts to 10 mantissa bits (SetQuantVector's "FP19"); flags such
+    as bit 46 that TransQuantParam sets are legal and ignored.
     """
     words = scale.reshape(scale.shape[0], scale.shape[-1]).astype(np.uint64)
     low = (words & np.uint64(0xFFFFFFFF)).astype(np.uint32)
-    return (low & FLOAT_BITS).view(np.float32)
+    floats: NDArray[np.float32] = (low & FLOAT_BITS).view(np.float32)
+    return floats
 
 
 def unpack_int4(words: Array) -> NDArray[np.int8]:
@@ -119,13 +129,15 @@ def split_planes(rows: Array) -> Array:
 def join_planes(out: Array, batch: int) -> Array:
     """[batch, n] from the [4 * batch, n/4] the kernel fills."""
     width = out.shape[1]
-    return np.ascontiguousarray(out.reshape(PLANES, batch, width).transpose(1, 2, 0).reshape(batch, width * PLANES))
+    planes = out.reshape(PLANES, batch, width).transpose(1, 2, 0)
+    return np.ascontiguousarray(planes.reshape(batch, width * PLANES))
 
 
 def stack_planes(rows: Array) -> Array:
     """[r, n] as [4 * r, n/4]: the inverse of :func:`join_planes`."""
     count, n = rows.shape
-    return np.ascontiguousarray(rows.reshape(count, n // PLANES, PLANES).transpose(2, 0, 1).reshape(-1, n // PLANES))
+    planes = rows.reshape(count, n // PLANES, PLANES).transpose(2, 0, 1)
+    return np.ascontiguousarray(planes.reshape(-1, n // PLANES))
 
 
 def plane_rows(rows: KernelArgument, spec: KernelSpec) -> KernelArgument:

@@ -1,7 +1,7 @@
 """A child process that computes kernels for one architecture, seen from the parent.
 
-One session serves any number of calls. When a call fails, crashes or times out the process is spent; the error says
-what it was doing, and the next call starts another.
+One session serves any number of calls. When a call fails, crashes or times out the process is spent; the
+error says what it was doing, and the next call starts another.
 """
 
 from __future__ import annotations
@@ -43,11 +43,11 @@ class KernelError(RuntimeError):
         self.stage = stage
 
 
-class KernelTimeout(KernelError):
+class KernelTimeoutError(KernelError):
     """A call took longer than its timeout; its process was killed."""
 
 
-class KernelCrash(KernelError):
+class KernelCrashError(KernelError):
     """The child process died."""
 
 
@@ -87,9 +87,7 @@ class Session:
     def run(self, call: KernelCall, timeout: float = 600.0) -> Reply:
         """Compute ``call`` within ``timeout`` seconds, start-up not counted. Raises :class:`KernelError`."""
         with self._lock:
-            if self._process is None or self._process.poll() is not None:
-                self.close()
-                self._start()
+            self.start()
             folder = self._write(call)
             try:
                 return self._exchange(call, folder, timeout)
@@ -98,6 +96,13 @@ class Session:
                 raise
             finally:
                 shutil.rmtree(folder, ignore_errors=True)
+
+    def start(self) -> None:
+        """Start the child unless one is running; sets ``label``."""
+        with self._lock:
+            if self._process is None or self._process.poll() is not None:
+                self.close()
+                self._start()
 
     def _start(self) -> None:
         self._folder = make_run_folder()
@@ -139,7 +144,9 @@ class Session:
             "spec": call.spec.to_json(),
             "arguments": [(argument.name, argument.dtype) for argument in call.arguments],
         }
-        shapes = ", ".join(f"{argument.name} {argument.dtype} {list(argument.array.shape)}" for argument in call.arguments)
+        shapes = ", ".join(
+            f"{argument.name} {argument.dtype} {list(argument.array.shape)}" for argument in call.arguments
+        )
         try:
             self._process.stdin.write(json.dumps(request).encode() + b"\n")
             self._process.stdin.flush()
@@ -169,7 +176,7 @@ class Session:
         left = deadline - time.monotonic()
         ready = select.select([self._replies], [], [], max(0.0, left))[0]
         if not ready:
-            raise KernelTimeout(self._describe("timed out and was stopped", shapes), self._stage)
+            raise KernelTimeoutError(self._describe("timed out and was stopped", shapes), self._stage)
         received = os.read(self._replies, 65536)
         if not received:
             raise self._death(shapes)
@@ -178,11 +185,11 @@ class Session:
     def _error(self, what: str, shapes: str) -> KernelError:
         return KernelError(self._describe(f"failed: {what}", shapes), self._stage)
 
-    def _death(self, shapes: str) -> KernelCrash:
+    def _death(self, shapes: str) -> KernelCrashError:
         assert self._process is not None
         code = self._process.wait(timeout=10)
         how = f"died by {signal.Signals(-code).name}" if code < 0 else f"ended with exit code {code}"
-        return KernelCrash(self._describe(how, shapes, output=True), self._stage)
+        return KernelCrashError(self._describe(how, shapes, output=True), self._stage)
 
     def _describe(self, what: str, shapes: str, *, output: bool = False) -> str:
         text = f"PyPTO ({self.engine}) {what}, while {self._stage}"

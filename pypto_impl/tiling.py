@@ -1,8 +1,9 @@
 """Tile shapes of the kernels: chosen from the expected tokens per expert, checked against on-chip memory.
 
-The choice starts from the rules of the public PyPTO sample (PyPTO-Gym, grouped_matmul_finalize_routing): narrow
-row tiles up to 64 tokens per expert, wide ones from 1024 on. The sizes of the buffers are those of the platform
-files in the PyPTO 0.2.0 wheel (A2/A3) and of its Ascend 950 platform. This module needs no PyPTO.
+The choice starts from the rules of the public PyPTO sample (PyPTO-Gym, grouped_matmul_finalize_routing):
+narrow row tiles up to 64 tokens per expert, wide ones from 1024 on. The sizes of the buffers are those of
+the platform files in the PyPTO 0.2.0 wheel (A2/A3) and of its Ascend 950 platform. This module needs no
+PyPTO.
 """
 
 from __future__ import annotations
@@ -41,8 +42,8 @@ BUFFERS: dict[str, Buffers] = {
 class Tiles:
     """Tile shapes in elements.
 
-    ``rows`` is the height of one step over an expert's rows. ``cube_m``, ``cube_k`` and ``cube_n`` are (L0, L1)
-    pairs of the matrix product. ``vector`` is the (rows, columns) tile of the element-wise steps.
+    ``rows`` is the height of one step over an expert's rows. ``cube_m``, ``cube_k`` and ``cube_n`` are (L0,
+    L1) pairs of the matrix product. ``vector`` is the (rows, columns) tile of the element-wise steps.
     """
 
     rows: int

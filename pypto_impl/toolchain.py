@@ -1,7 +1,9 @@
-"""What has to be built on this machine before PyPTO can compute on it: its calculator and our extension of it.
+"""What has to be built on this machine before PyPTO can compute on it: its calculator and our extension of
+it.
 
-PyPTO 0.2.0 ships its calculator as source against torch and would build it into a temporary folder in every process.
-Both libraries are built once instead and kept in the cache, by torch version, compiler ABI and source text.
+PyPTO 0.2.0 ships its calculator as source against torch and would build it into a temporary folder in every
+process. Both libraries are built once instead and kept in the cache, by torch version, compiler ABI and
+source text.
 """
 
 from __future__ import annotations

@@ -2,8 +2,9 @@
 
     python -m pypto_impl.worker {DAV_2201|DAV_3510|npu} REPLY_FD
 
-A request names a folder with ``<argument>.npy`` files; the answer names the ``.npy`` file of the result. Arrays travel
-as files without pickles. Every step is announced before it begins, so that the parent can say where a crash happened.
+A request names a folder with ``<argument>.npy`` files; the answer names the ``.npy`` file of the result.
+Arrays travel as files without pickles. Every step is announced before it begins, so that the parent can say
+where a crash happened.
 """
 
 from __future__ import annotations
