@@ -5,6 +5,7 @@
 #include <cfenv>
 #include <cstdio>
 #include <cstdlib>
+#include <exception>
 #include <thread>
 
 namespace gmmfr {
@@ -34,7 +35,7 @@ struct ThreadPool::Job {
     void help() {
         int64_t done = 0;
         for (int64_t at = next.fetch_add(1); at < count; at = next.fetch_add(1)) {
-            (*work)(at);
+            call(at);
             ++done;
         }
         if (done == 0) return;
@@ -43,9 +44,19 @@ struct ThreadPool::Job {
         if (finished == count) all_done.notify_all();
     }
 
+    void call(int64_t at) {
+        try {
+            (*work)(at);
+        } catch (...) {
+            std::lock_guard<std::mutex> lock(mutex);
+            if (!thrown) thrown = std::current_exception();
+        }
+    }
+
     void wait() {
         std::unique_lock<std::mutex> lock(mutex);
         all_done.wait(lock, [this] { return finished == count; });
+        if (thrown) std::rethrow_exception(thrown);
     }
 
     const int64_t count;
@@ -54,6 +65,7 @@ struct ThreadPool::Job {
     std::mutex mutex;
     std::condition_variable all_done;
     int64_t finished = 0;
+    std::exception_ptr thrown;
 };
 
 ThreadPool& ThreadPool::shared() {

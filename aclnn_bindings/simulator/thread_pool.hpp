@@ -15,7 +15,7 @@ public:
     static ThreadPool& shared();
 
     // Calls work(0) .. work(count - 1), each once, from the caller and the workers; returns when all are done.
-    // work must not throw.
+    // The first exception that work throws comes out here, after the others are done.
     void run(int64_t count, const std::function<void(int64_t)>& work);
     uint32_t threads() const { return threads_; }
 
