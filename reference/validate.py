@@ -21,6 +21,29 @@ if TYPE_CHECKING:
 
 LEVELS: tuple[Level, ...] = ("rejected", "hazard", "undocumented", "warning")
 _LEVEL_ORDER = {level: position for position, level in enumerate(LEVELS)}
+#: Rules that read e, k or n from x2.
+_FROM_X2 = frozenset(
+    {
+        *(
+            "k-match",
+            "k-alignment",
+            "n-alignment",
+            "out-columns",
+            "scale-shape",
+            "offset-shape",
+            "bias-shape",
+        ),
+        *(
+            "group-list-length",
+            "shared-columns",
+            "nz-storage",
+            "documented-n",
+            "documented-e",
+            "expert-scratch",
+        ),
+        *("documented-shared-rows", "offsets-32-bit"),
+    }
+)
 _EMPTY_TRUSTED = ("k-positive", "empty")
 _EMPTY_HAZARDS = (
     "shared-offset-sign",
@@ -150,6 +173,13 @@ class _Collector:
         entry = (level, rule.importance, len(self.entries), violation)
         self.entries.setdefault((rule.id, argument), entry)
 
+    def set_aside(self, rules: frozenset[str], reason: str) -> None:
+        """Drop what follows from another fault; the status keeps it, for the vendor's order does."""
+        for rule, argument in list(self.entries):
+            if rule in rules:
+                del self.entries[rule, argument]
+                self.unchecked.setdefault(rule, reason)
+
     def report(self) -> Report:
         rows = sorted(self.entries.values(), key=lambda row: (_LEVEL_ORDER[row[0]], row[1], row[2]))
         broken = {rule for rule, _ in self.entries}
@@ -196,7 +226,13 @@ def validate(
             if found := check(call):
                 collector = collector or _Collector()
                 collector.add(rule, found)
-    return _CLEAN if collector is None else collector.report()
+    if collector is None:
+        return _CLEAN
+    if call.x2 is not None and len(call.x2.shape) != 3:
+        collector.set_aside(_FROM_X2, "x2 has a wrong rank")
+    if call.path == "mxa8w4" and not call.x2_transposed:
+        collector.set_aside(_FROM_X2, "x2 is not transposed")
+    return collector.report()
 
 
 def _value_checks(

@@ -38,16 +38,15 @@ def dtype_rule(
     argument: str, allowed: tuple[str, ...], paths: tuple[Path, ...], source: str, hint: Hint = "", **row: Any
 ) -> Rule:
     """``argument`` has one of the ``allowed`` dtypes; a null argument passes."""
+    names = " or ".join(part for part in (", ".join(allowed[:-1]), allowed[-1]) if part)
 
     def check(call: Call) -> Findings:
         spec = getattr(call, argument)
         if spec is None or spec.dtype in allowed:
             return None
-        return one(argument, " or ".join(allowed), spec.dtype, text_of(hint, call, spec))
+        return one(argument, names, spec.dtype, text_of(hint, call, spec))
 
-    return _rule(
-        f"{argument}-dtype", f"{argument} is {' or '.join(allowed)}", "dtype", source, paths, check, row
-    )
+    return _rule(f"{argument}-dtype", f"{argument} is {names}", "dtype", source, paths, check, row)
 
 
 def rank_rule(

@@ -64,6 +64,7 @@ class Call:
         "scale_shape",
         "scale_turned",
         "values",
+        "words",
         "x1_turned",
         "x2_turned",
         "x2_transposed",
@@ -132,7 +133,7 @@ class Call:
     def _read_x2(self) -> None:
         x2, attributes = self.x2, self.attributes
         self.k2 = self.n = self.e = None
-        self.packed = self.nz = self.x2_turned = False
+        self.packed = self.words = self.nz = self.x2_turned = False
         self.x2_transposed = attributes.transpose_x2
         if x2 is None:
             return
@@ -150,6 +151,13 @@ class Call:
         self.packed = x2.dtype == "int32"
         if rank >= 2:
             self.e, self.k2, self.n = x2.shape[0], x2.shape[-2], x2.shape[-1] * (8 if self.packed else 1)
+            self.words = not self.packed and self._holds_words()
+            if self.words:  # the dtype is refused anyway; the other shapes are judged by what was meant
+                self.n *= 8
+
+    def _holds_words(self) -> bool:
+        """Whether x2 of another dtype has the shape of INT32 words: the scale is eight times as wide."""
+        return bool(self.n) and self.scale is not None and self.scale.shape[-1:] == (8 * (self.n or 0),)
 
     def _read_scale(self) -> None:
         scale = self.scale
@@ -189,7 +197,7 @@ class Call:
         return "n" if x2.shape[-2 if self.attributes.transpose_x2 else -1] == 0 else ""
 
     @property
-    def extents(self) -> str:
-        """The logical extents that are known, for hints."""
-        known = {"m": self.m, "k": self.k, "n": self.n, "e": self.e, "batch": self.batch}
-        return ", ".join(f"{name} {value}" for name, value in known.items() if value is not None)
+    def zeros(self) -> str:
+        """The extents that are 0, for hints: ``k = 0``."""
+        known = {"m": self.m, "k": self.k, "n": self.n, "e": self.e}
+        return ", ".join(f"{name} = 0" for name, value in known.items() if value == 0)

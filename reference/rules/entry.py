@@ -116,6 +116,8 @@ def hint_packed_weight(call: Call, spec: TensorSpec) -> str:
         return hint_platform(call, spec)
     words = "pass INT4 weights packed, eight along n in one INT32 word, shape (e, k, n/8)"
     page = "; the documentation page names INT4, the check takes INT32 only" if spec.dtype == "int4" else ""
+    if call.words:
+        words = "the scale is 8 times as wide as x2: these are words of eight INT4 values, declare them int32"
     return f"{words}{page}; x2 is {describe_weight(call)}"
 
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from reference.formats import FORMATS
+from reference.problem import compact_strides
 
 if TYPE_CHECKING:
     from reference.problem import TensorSpec
@@ -102,7 +103,7 @@ def describe(spec: TensorSpec) -> str:
     text = f"{spec.dtype} {spec.format} {show(spec.shape)}"
     if fmt.bits == 4 and spec.shape:
         text += f" in {show((*spec.shape[:-1], (spec.shape[-1] + 1) // 2))} bytes"
-    if spec.strides is not None and not spec.is_contiguous:
+    if spec.strides is not None and spec.strides != compact_strides(spec.shape):
         text += f" strides {show(spec.strides)}"
     if spec.offset:
         text += f" offset {spec.offset}"

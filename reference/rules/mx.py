@@ -51,7 +51,7 @@ _E8M0 = ("float8_e8m0fnu",)
 
 PREPARE: tuple[Rule, ...] = (
     row(
-        "scale-format",
+        "input-format",
         "an MX scale is not FRACTAL_NZ",
         "format",
         check_scale_format,

@@ -92,9 +92,9 @@ def check_x2_turned(call: Call) -> Findings:
 def check_experts(call: Call) -> Findings:
     if call.e is None:
         return unknown(call, "e")
-    return (
-        None if call.e <= 1024 else one("x2", "at most 1024 experts", f"e = {call.e}", describe_weight(call))
-    )
+    if call.e <= 1024:
+        return None
+    return one("x2", "at most 1024 experts", f"e = {call.e}", f"x2 is {describe_weight(call)}")
 
 
 def check_k_positive(call: Call) -> Findings:

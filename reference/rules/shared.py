@@ -82,7 +82,7 @@ def check_shared_range(call: Call) -> Findings:
     end = offset + rows
     if end <= batch or end > 2**63 - 1:
         return None
-    if offset < 0 or rows > batch:
+    if offset < 0 or rows > batch or (call.on_950 and offset > batch):
         return Unchecked("shared_input_offset or the rows of shared_input are out of range on their own")
     return one(
         "shared_input_offset",

@@ -40,8 +40,17 @@ _check = partial(row, source=CHECK, paths=W4A8)
 
 _RANK_ROWS = (
     _check(
+        "x2-rank",
+        "x2 has 3 to 7 axes",
+        "rank",
+        checks.check_x2_rank,
+        importance=40,
+        source=RANKS,
+        stage="prepare",
+    ),
+    _check(
         "x2-storage",
-        "x2 has 3 to 7 axes, in FRACTAL_NZ 5 to 9 storage axes",
+        "in FRACTAL_NZ x2 has 5 to 9 storage axes",
         "storage",
         checks.check_storage_rank,
         importance=41,

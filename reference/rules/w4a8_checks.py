@@ -27,26 +27,25 @@ INPUTS = (
 # --- ranks
 
 
-def check_storage_rank(call: Call) -> Findings:
-    """ND storage takes the rank of the view (a flat storage shape is made good); NZ keeps its own."""
+def check_x2_rank(call: Call) -> Findings:
+    """ND storage takes the rank of the view: a flat storage shape is made good."""
     x2 = call.x2
-    if x2 is None or len(x2.shape) < 2:
+    if x2 is None or call.nz or not (len(x2.shape) == 2 or len(x2.shape) > 7):
         return None
-    if not call.nz:
-        if 3 <= len(x2.shape) <= 7:
-            return None
-        return one(
-            "x2", "3 axes (e, k, n)", f"{axes(len(x2.shape))} {describe(x2)}", "one weight matrix per expert"
-        )
+    return one(
+        "x2", "3 axes (e, k, n)", f"{axes(len(x2.shape))} {show(x2.shape)}", "one weight matrix per expert"
+    )
+
+
+def check_storage_rank(call: Call) -> Findings:
+    x2 = call.x2
+    if x2 is None or not call.nz or len(x2.shape) < 2:
+        return None
     storage = x2.shape if x2.storage_shape is None else x2.storage_shape
     if 5 <= len(storage) <= 9:
         return None
-    return one(
-        "x2",
-        "5 storage axes (e, n/64, k/16, 16, 8) for FRACTAL_NZ",
-        f"{axes(len(storage))} {show(storage)}",
-        describe(x2),
-    )
+    expected = "5 storage axes (e, n/64, k/16, 16, 8) for FRACTAL_NZ"
+    return one("x2", expected, f"{axes(len(storage))} {show(storage)}", f"x2 is {describe(x2)}")
 
 
 def check_x1_rank(call: Call) -> Findings:
@@ -97,8 +96,8 @@ def check_k_alignment(call: Call) -> Findings:
     k = call.k2
     if k is None:
         return unknown(call, "k2")
-    if k % 64 == 0 and k > 128:
-        return None
+    if k == 0 or (k % 64 == 0 and k > 128):
+        return Unchecked("k is 0") if k == 0 else None
     return one(
         "x2", "k a multiple of 64 above 128", f"k = {k}", f"smallest is 192; x2 is {describe_weight(call)}"
     )
@@ -109,8 +108,8 @@ def check_n_alignment(call: Call) -> Findings:
     if n is None:
         return unknown(call, "n")
     step = 64 if call.nz else 8
-    if n % step == 0 and n > 64:
-        return None
+    if n == 0 or (n % step == 0 and n > 64):
+        return Unchecked("n is 0") if n == 0 else None
     layout = "FRACTAL_NZ" if call.nz else "ND"
     fits_nd = f"; n = {n} is fine for ND" if call.nz and n % 8 == 0 and n > 64 else ""
     return one(
@@ -126,12 +125,10 @@ def check_out_rows(call: Call) -> Findings:
         return unknown(call, "batch", "m")
     if call.batch <= call.m:
         return None
-    return one(
-        "out",
-        f"at most m = {call.m} rows",
-        f"{call.batch} rows",
-        "Atlas A2/A3 takes no more out rows than x1 has",
-    )
+    if call.m == 0:
+        return Unchecked("m is 0")
+    hint = "Atlas A2/A3 takes no more out rows than x1 has"
+    return one("out", f"at most m = {call.m} rows", f"{call.batch} rows", hint)
 
 
 def hint_scale_shape(call: Call, spec: TensorSpec) -> str:
@@ -139,10 +136,6 @@ def hint_scale_shape(call: Call, spec: TensorSpec) -> str:
     hints = []
     if n != call.n and call.packed and n * 8 == call.n:
         hints.append(f"x2 is {describe_weight(call)}; scale has n {n}: did you forget *8?")
-    elif n != call.n and not call.packed and n == 8 * (call.n or 0):
-        hints.append(
-            f"x2 is {describe_weight(call)}; scale has n {n}: x2 looks like INT32 words declared otherwise"
-        )
     elif n != call.n:
         hints.append(f"x2 is {describe_weight(call)}")
     if spec.shape[1] != 1:
@@ -172,12 +165,9 @@ def check_empty(call: Call) -> Findings:
     if not empty:
         return None
     got = ", ".join(f"{name} {show(spec.shape)}" for name, spec in empty)
-    return one(
-        empty[0][0],
-        "no axis of length 0",
-        got,
-        "Atlas A2/A3 refuses empty tensors: skip the call on an idle rank",
-    )
+    got = f"{zeros}: {got}" if (zeros := call.zeros) else got
+    hint = "Atlas A2/A3 refuses empty tensors: skip the call on an idle rank"
+    return one(empty[0][0], "no axis of length 0", got, hint)
 
 
 # --- formats, tuning, inference
