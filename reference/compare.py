@@ -1,39 +1,39 @@
-"""Compare a result with the golden, or two results with each other, by the condition of each sum.
+"""Compare a result with the golden, or two results with each other.
 
-An element of the output is a sum of products.  Computed in float32 in any order, with sums of random
-rounding errors, it may differ from the exact value by
-
-    bound = C · √terms · 2^-24 · Σ|terms|  (+ rounding, the device's own half-precision partials in W4A8)
-
-where ``terms`` and ``Σ|terms|`` come from the golden, with shared input and every scattered row in them.
-Small results of large terms may be off by much, large results of few terms only by little: no fixed
-tolerance can say that.  Two results may each be off by the bound, so they may differ by twice of it.
-No mismatch is allowed.
+The verdict follows from the condition of each sum (:mod:`reference.judging`): small results of large terms
+may be off by much, large results of few terms only by little, and no fixed tolerance can say that.  Two
+results may each be off by the bound, so they may differ by twice of it.  No mismatch is allowed.  Beside
+the verdict stand the numbers that others use: the share of matching elements, the count outside 1e-3, and
+the errors of both sides against the golden with their ratio.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from reference.golden import Golden
+from reference.judging import C, Criterion, Judge, Judgement
+from reference.sentinel import unwritten
 
-#: The constant of the bound.  The largest error measured for plain float32 sums, terms in any order and
-#: of one sign or both, is below 1.6 · √terms · 2^-24 · Σ|terms| (docs/comparison.md).
-C = 4.0
-_UNIT = 2.0**-24
-_FLOAT32_MAX = float(np.finfo(np.float32).max)
-#: Elements compared at a time: bounds the extra memory.
-_CHUNK = 1 << 20
+__all__ = ["C", "Comparison", "Errors", "Position", "compare"]
+
 _WORST = 10
+#: Source rows and experts listed for one element.
+_LISTED = 16
+#: Ratios beyond this come from a bound of zero.
+_HUGE = 1e100
 
 
 @dataclass(frozen=True)
 class Position:
-    """One element: where, both values, the allowed difference and the difference in units of it."""
+    """One element: where, both values, the allowed difference and the difference in units of it.
+
+    ``rows`` are the rows of x1 that were added into this row of out, ``experts`` theirs (the first 16).
+    """
 
     row: int
     column: int
@@ -41,15 +41,39 @@ class Position:
     b: float
     bound: float
     ratio: float
+    rows: tuple[int, ...] = ()
+    experts: tuple[int, ...] = ()
+
+    def to_json(self) -> dict[str, Any]:
+        """The element as JSON, with the float32 bit patterns of both values."""
+        value = {f.name: json_number(getattr(self, f.name)) for f in fields(self)}
+        value["rows"], value["experts"] = list(self.rows), list(self.experts)
+        return {**value, "a_bits": float32_bits(self.a), "b_bits": float32_bits(self.b)}
+
+
+@dataclass(frozen=True)
+class Errors:
+    """Errors of one result against the golden, over finite elements.
+
+    ``max_relative`` and ``mean_relative`` of |error| / |golden| where that is not zero; ``rms`` is the root
+    mean square of the error over that of the golden.
+    """
+
+    max_relative: float
+    mean_relative: float
+    rms: float
 
 
 @dataclass(frozen=True)
 class Comparison:
     """The verdict on two results of one call.
 
-    ``verdict`` is ``PASS`` or ``FAIL``; ``mismatches`` of ``count`` elements differ by more than their bound,
-    or are NaN or infinite on one side alone.  ``max_ratio`` is the largest difference in units of the
-    bound: the factor that would have passed.  ``outside_1e_3`` counts elements outside rtol = atol = 1e-3.
+    ``verdict`` is ``PASS`` or ``FAIL``; ``mismatches`` of ``count`` elements differ by more than the
+    criterion allows, or are NaN or infinite on one side alone; ``match_ratio`` is the share of the others.
+    ``max_ratio`` is the largest difference in units of the allowed one: the factor that would have passed.
+    ``outside_1e_3`` counts elements outside rtol = atol = 1e-3, ``nonfinite`` those that are NaN or infinite
+    on either side, ``unwritten`` those of ``a`` or ``b`` that still hold the sentinel.  ``errors`` are those
+    of ``a`` and ``b`` against the golden: None for the golden itself.
     """
 
     a: str
@@ -65,80 +89,100 @@ class Comparison:
     nonfinite: int
     worst: tuple[Position, ...] = field(default_factory=tuple)
     reason: str | None = None
+    match_ratio: float = 0.0
+    unwritten: int = 0
+    errors: tuple[Errors | None, Errors | None] = (None, None)
+
+    @property
+    def error_ratio(self) -> Errors | None:
+        """Errors of ``a`` over errors of ``b``: the double benchmark; None where one is the golden."""
+        a, b = self.errors
+        if a is None or b is None:
+            return None
+        return Errors(*(_quotient(x, y) for x, y in zip(_numbers(a), _numbers(b), strict=True)))
 
     def to_json(self) -> dict[str, Any]:
         """The entry of ``comparisons`` in the command line's JSON."""
-        value: dict[str, Any] = {key: getattr(self, key) for key in _JSON_KEYS}
-        value = {key: _json_number(entry) for key, entry in value.items()}
-        value["worst"] = [
-            {
-                "row": w.row,
-                "column": w.column,
-                "a": _json_number(w.a),
-                "b": _json_number(w.b),
-                "bound": _json_number(w.bound),
-                "ratio": _json_number(w.ratio),
-            }
-            for w in self.worst
-        ]
+        value = {f.name: json_number(getattr(self, f.name)) for f in fields(self) if f.name not in _NESTED}
+        value["worst"] = [position.to_json() for position in self.worst]
+        named = {"a": self.errors[0], "b": self.errors[1], "ratio": self.error_ratio}
+        value["errors"] = {
+            name: None if errors is None else {key: json_number(v) for key, v in asdict(errors).items()}
+            for name, errors in named.items()
+        }
         return value
 
 
-_JSON_KEYS = (
-    "a",
-    "b",
-    "verdict",
-    "criterion",
-    "count",
-    "mismatches",
-    "max_abs",
-    "max_rel",
-    "max_ratio",
-    "outside_1e_3",
-    "nonfinite",
-    "reason",
-)
+_NESTED = ("worst", "errors")
 
 
-def _json_number(value: Any) -> Any:
+def _numbers(errors: Errors) -> tuple[float, float, float]:
+    return errors.max_relative, errors.mean_relative, errors.rms
+
+
+def _quotient(x: float, y: float) -> float:
+    return x / y if y else (1.0 if x == 0 else float("inf"))
+
+
+def json_number(value: Any) -> Any:
     """JSON has no NaN and no infinity: they become strings."""
     return repr(value) if isinstance(value, float) and not np.isfinite(value) else value
 
 
+def float32_bits(value: float) -> str:
+    """The bit pattern of ``value`` in float32, in hexadecimal."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        return f"0x{int(np.float32(value).view(np.uint32)):08x}"
+
+
 def compare(
-    a: NDArray[Any], b: NDArray[Any], golden: Golden, *, a_name: str = "a", b_name: str = "b", sides: int | None = None
+    a: NDArray[Any],
+    b: NDArray[Any],
+    golden: Golden,
+    *,
+    a_name: str = "a",
+    b_name: str = "b",
+    sides: int | None = None,
+    criterion: Criterion = "bound",
+    rtol: float = 1e-3,
+    atol: float = 1e-3,
 ) -> Comparison:
     """Compare results ``a`` and ``b`` (batch, n) of the call that ``golden`` (with magnitudes) belongs to.
 
     ``sides`` says how many of the two carry float32 rounding: 1 against a float64 golden, else 2 (default:
-    1 when ``b`` is the golden's own float64 output).
+    1 when ``b`` is the golden's own float64 output).  ``criterion="rtol"`` decides by |a-b| ≤ atol + rtol·|b|
+    instead of the bound.
     """
-    if golden.magnitude is None or golden.terms is None:
-        raise ValueError("golden: expected one computed with magnitudes=True")
+    is_golden = b is golden.out
     if sides is None:
-        sides = 1 if b is golden.out and b.dtype == np.float64 else 2
-    criterion = _criterion(golden, sides)
-    problem = _shape_problem(a, golden, a_name) or _shape_problem(b, golden, b_name)
+        sides = 1 if is_golden and b.dtype == np.float64 else 2
+    judge = Judge(golden, sides, criterion, rtol, atol)
+    problem = shape_problem(a, golden, a_name) or shape_problem(b, golden, b_name)
     if problem:
-        return Comparison(a_name, b_name, "FAIL", criterion, golden.out.size, golden.out.size, *_NOTHING, reason=problem)
-    total = _Totals()
-    step = max(1, _CHUNK // max(1, golden.out.shape[1]))
-    for first in range(0, golden.out.shape[0], step):
-        rows = slice(first, first + step)
-        total.add(first, a[rows], b[rows], _bound(golden, rows, sides), golden.magnitude[rows])
-    return total.comparison(a_name, b_name, criterion)
+        size, nothing = golden.out.size, float("nan")
+        return Comparison(
+            a_name,
+            b_name,
+            "FAIL",
+            str(judge),
+            size,
+            size,
+            nothing,
+            nothing,
+            float("inf"),
+            0,
+            0,
+            reason=problem,
+        )
+    total = _Totals(golden, is_golden)
+    for part in judge.judge(a, b):
+        rows = slice(part.first, part.first + len(part.a))
+        total.add(part, a[rows], b[rows])
+    return total.comparison(a_name, b_name, str(judge))
 
 
-_NOTHING = (float("nan"), float("nan"), float("inf"), 0, 0)
-
-
-def _criterion(golden: Golden, sides: int) -> str:
-    rounding = "" if golden.rounding is None else " + fp16 partials"
-    bound = f"{C:g}·√terms·2^-24·Σ|terms|{rounding}"
-    return f"|a-b| ≤ {bound}" if sides == 1 else f"|a-b| ≤ 2·({bound})" if rounding else f"|a-b| ≤ 2·{bound}"
-
-
-def _shape_problem(out: NDArray[Any], golden: Golden, name: str) -> str | None:
+def shape_problem(out: NDArray[Any], golden: Golden, name: str) -> str | None:
+    """What is wrong with the shape or type of a result; None when nothing is."""
     if out.shape != golden.out.shape:
         return f"{name} shape: expected {golden.out.shape}, got {out.shape}"
     if out.dtype not in (np.dtype(np.float32), np.dtype(np.float64)):
@@ -146,104 +190,152 @@ def _shape_problem(out: NDArray[Any], golden: Golden, name: str) -> str | None:
     return None
 
 
-def _bound(golden: Golden, rows: slice, sides: int) -> NDArray[np.float64]:
-    """The difference that rounding may explain, per element."""
-    assert golden.magnitude is not None and golden.terms is not None
-    bound = golden.magnitude[rows].astype(np.float64)
-    bound *= C * _UNIT * np.sqrt(golden.terms[rows].astype(np.float64))[:, None]
-    if golden.rounding is not None:
-        bound += golden.rounding[rows]
-    bound *= sides
-    return bound
+class _ErrorSums:
+    """Collects one result's errors against the golden."""
+
+    def __init__(self) -> None:
+        self.largest = self.relative = self.square = self.golden_square = 0.0
+        self.count = 0
+
+    def add(self, error: NDArray[np.float64], size: NDArray[np.float64]) -> None:
+        """Add absolute errors and the golden's absolute values, all finite."""
+        relative = error / size
+        smallest = size.min(initial=np.inf)
+        if smallest == 0.0:
+            relative[size == 0.0] = 0.0
+        self.count += size.size if smallest else int(np.count_nonzero(size))
+        self.largest = max(self.largest, float(relative.max(initial=0.0)))
+        self.relative += float(relative.sum())
+        self.square += float(np.square(error).sum())
+        self.golden_square += float(np.square(size).sum())
+
+    def errors(self) -> Errors:
+        """The errors over everything added."""
+        rms = _quotient(self.square**0.5, self.golden_square**0.5) if self.square else 0.0
+        return Errors(self.largest, self.relative / max(1, self.count), rms)
 
 
 class _Totals:
-    """Collects counts and the worst positions over chunks of rows."""
+    """Collects counts, errors and the worst positions over chunks of rows."""
 
-    def __init__(self) -> None:
-        self.count = self.mismatches = self.outside = self.nonfinite = self.finite_pairs = 0
-        self.max_abs = self.max_rel = self.max_ratio = 0.0
+    def __init__(self, golden: Golden, b_is_golden: bool) -> None:
+        self._golden = golden
+        self.count = self.mismatches = self.outside = self.nonfinite = self.unwritten = 0
+        self.max_abs = self.max_ratio = 0.0
+        self.between = _ErrorSums()
+        self.against = None if b_is_golden else (_ErrorSums(), _ErrorSums())
         self.worst: list[Position] = []
 
-    def add(
-        self,
-        first: int,
-        a: NDArray[Any],
-        b: NDArray[Any],
-        bound: NDArray[np.float64],
-        magnitude: NDArray[np.float32],
-    ) -> None:
-        """Judge one chunk, whose first row is row ``first`` of the output."""
+    def add(self, part: Judgement, a: NDArray[Any], b: NDArray[Any]) -> None:
+        """Count one chunk; ``a`` and ``b`` are its rows as they came."""
+        self.count += part.ratio.size
+        if not part.ratio.size:
+            return
+        worst = float(part.ratio.max())
+        self.max_ratio = max(self.max_ratio, worst)
+        if worst > 1.0:
+            self.mismatches += int(np.count_nonzero(part.ratio > 1.0))
         with np.errstate(all="ignore"):
-            x, y = _as_float32_range(a), _as_float32_range(b)
-            difference = np.abs(x - y)
-            finite = np.isfinite(x) & np.isfinite(y)
-            same = (x == y) | (np.isnan(x) & np.isnan(y))
-            # Beyond float32's range an intermediate sum may overflow in one order and not in another.
-            overflow = ~(magnitude < _FLOAT32_MAX) & ~finite
-            ratio = np.where(same | overflow, 0.0, np.where(finite, difference / bound, np.inf))
-            ratio[np.isnan(ratio)] = np.inf
-            relative = difference / np.abs(y)
-            outside = ~(difference <= 1e-3 + 1e-3 * np.abs(y)) & ~same
-        wrong = ratio > 1.0
-        self.count += ratio.size
-        self.mismatches += int(np.count_nonzero(wrong))
-        self.outside += int(np.count_nonzero(outside))
-        self.nonfinite += int(ratio.size - np.count_nonzero(finite))
-        if ratio.size:
-            self.max_abs = max(self.max_abs, float(difference.max(where=finite, initial=0.0)))
-            self.max_rel = max(self.max_rel, float(relative.max(where=finite & (y != 0), initial=0.0)))
-            self.max_ratio = max(self.max_ratio, float(ratio.max()))
-            self._remember(first, x, y, bound, ratio)
+            if part.finite:
+                golden = self._golden.out[part.first : part.first + len(part.a)]
+                self._add_errors(part.a, part.b, part.difference, golden)
+            else:
+                self._add_special(part, a, b)
+        if worst > (self.worst[-1].ratio if len(self.worst) == _WORST else 0.0):
+            self._remember(part)
 
-    def _remember(
-        self, first: int, x: NDArray[Any], y: NDArray[Any], bound: NDArray[Any], ratio: NDArray[np.float64]
+    def _add_errors(
+        self,
+        x: NDArray[np.float64],
+        y: NDArray[np.float64],
+        difference: NDArray[np.float64],
+        golden: NDArray[Any],
     ) -> None:
-        flat = ratio.reshape(-1)
+        size = np.abs(y)
+        self.max_abs = max(self.max_abs, float(difference.max(initial=0.0)))
+        self.between.add(difference, size)
+        size *= 1e-3
+        size += 1e-3
+        self.outside += int(np.count_nonzero(difference > size))
+        if self.against is not None:
+            size = np.abs(golden)
+            for sums, values in zip(self.against, (x, y), strict=True):
+                sums.add(np.abs(values - golden), size)
+
+    def _add_special(self, part: Judgement, a: NDArray[Any], b: NDArray[Any]) -> None:
+        """A chunk with NaN or infinities: errors over the finite elements, the others counted."""
+        finite = np.isfinite(part.a) & np.isfinite(part.b)
+        same = (part.a == part.b) | (np.isnan(part.a) & np.isnan(part.b))
+        self.nonfinite += int(np.count_nonzero(~finite))
+        self.outside += int(np.count_nonzero(~finite & ~same))
+        self.unwritten += int(np.count_nonzero(unwritten(a) | unwritten(b)))
+        golden = self._golden.out[part.first : part.first + len(part.a)]
+        usable = finite & np.isfinite(golden)
+        self.outside += int(
+            np.count_nonzero((part.difference > 1e-3 + 1e-3 * np.abs(part.b)) & finite & ~usable)
+        )
+        self._add_errors(part.a[usable], part.b[usable], part.difference[usable], golden[usable])
+
+    def _remember(self, part: Judgement) -> None:
+        flat = part.ratio.reshape(-1)
         candidates = np.argpartition(flat, -_WORST)[-_WORST:] if flat.size > _WORST else np.arange(flat.size)
-        for position in candidates[flat[candidates] > 0]:
-            row, column = divmod(int(position), ratio.shape[1])
-            self.worst.append(
-                Position(
-                    first + row,
-                    column,
-                    float(x[row, column]),
-                    float(y[row, column]),
-                    float(bound[row, column]),
-                    float(flat[position]),
-                )
-            )
+        for place in candidates[flat[candidates] > 0].tolist():
+            row, column = divmod(place, part.ratio.shape[1])
+            ratio, bound = float(flat[place]), float(part.bound[row, column])
+            if ratio > _HUGE:
+                ratio = float("inf")
+            values = float(part.a[row, column]), float(part.b[row, column])
+            self.worst.append(Position(part.first + row, column, *values, bound, ratio))
         self.worst.sort(key=lambda entry: (-entry.ratio, entry.row, entry.column))
         del self.worst[_WORST:]
 
     def comparison(self, a: str, b: str, criterion: str) -> Comparison:
         """The verdict over all chunks."""
-        reason = None
-        if self.mismatches:
-            reason = f"{self.mismatches} of {self.count} elements differ by more than their bound"
-        elif self.count and self.nonfinite == self.count:
-            reason = "every element is NaN or infinite: the comparison has no content"
+        reason = self._reason()
+        errors = (self.between.errors(), None)
         return Comparison(
-            a,
-            b,
-            "FAIL" if reason else "PASS",
-            criterion,
-            self.count,
-            self.mismatches,
-            self.max_abs,
-            self.max_rel,
-            self.max_ratio,
-            self.outside,
-            self.nonfinite,
-            tuple(self.worst),
-            reason,
+            a=a,
+            b=b,
+            verdict="PASS" if reason is None else "FAIL",
+            criterion=criterion,
+            count=self.count,
+            mismatches=self.mismatches,
+            max_abs=self.max_abs,
+            max_rel=self.between.largest,
+            max_ratio=self.max_ratio if self.max_ratio <= _HUGE else float("inf"),
+            outside_1e_3=self.outside,
+            nonfinite=self.nonfinite,
+            worst=tuple(with_sources(position, self._golden) for position in self.worst),
+            reason=reason,
+            match_ratio=1.0 - self.mismatches / self.count if self.count else 1.0,
+            unwritten=self.unwritten,
+            errors=errors if self.against is None else (self.against[0].errors(), self.against[1].errors()),
         )
 
+    def _reason(self) -> str | None:
+        if self.mismatches:
+            text = f"{self.mismatches} of {self.count} elements differ by more than the criterion allows"
+            if self.unwritten:
+                text += f"; {self.unwritten} were never written, or added to without being initialised"
+            return text
+        if self.count and self.nonfinite == self.count:
+            return "every element is NaN or infinite: the comparison has no content"
+        return None
 
-def _as_float32_range(values: NDArray[Any]) -> NDArray[np.float64]:
-    """float64 copies of ``values``, infinite where float32 is."""
-    wide = values.astype(np.float64)
-    if values.dtype != np.float32:
-        beyond = np.abs(wide) > _FLOAT32_MAX * (1 + 2.0**-25)
-        wide[beyond] = np.copysign(np.inf, wide[beyond])
-    return wide
+
+def with_sources(position: Position, golden: Golden) -> Position:
+    """``position`` with the rows of x1 and the experts that were added into its row of out."""
+    if golden.rows is None or golden.counts is None:
+        return position
+    rows = np.flatnonzero(golden.rows == position.row)[:_LISTED]
+    experts = np.unique(np.searchsorted(np.cumsum(golden.counts), rows, side="right"))
+    return Position(
+        position.row,
+        position.column,
+        position.a,
+        position.b,
+        position.bound,
+        position.ratio,
+        tuple(rows.tolist()),
+        tuple(experts.tolist()),
+    )
