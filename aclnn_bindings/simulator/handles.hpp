@@ -11,7 +11,7 @@
 
 namespace gmmfr {
 
-enum class HandleKind : uint64_t { context = 1, stream, event, tensor, int_array, executor };
+enum class HandleKind : uint64_t { context = 1, stream, event, tensor, int_array, executor, transfer };
 
 const char* handle_noun(HandleKind kind);
 // Kind of a handle made by this library, or 0 for any other value.
