@@ -234,7 +234,14 @@ GMMFR_EXPORT aclError aclrtSetSysParamOpt(aclSysParamOpt opt, int64_t value) {
 }
 
 GMMFR_EXPORT aclError aclrtGetSysParamOpt(aclSysParamOpt opt, int64_t* value) {
-    return entry("aclrtGetSysParamOpt", [&] { return get_option(runtime().parameters, opt, value); });
+    return entry("aclrtGetSysParamOpt", [&] {
+        if (value == nullptr) return report(null_argument("value"));
+        if (Failure failed = check_option(opt)) return report(failed);
+        // The process level is off until somebody sets it: torch_npu 2.13.0 reads it first, and does not start where
+        // that fails.
+        if (!runtime().parameters.get(opt, value)) *value = 0;
+        return ACL_SUCCESS;
+    });
 }
 
 GMMFR_EXPORT aclError aclrtCtxSetSysParamOpt(aclSysParamOpt opt, int64_t value) {
