@@ -22,8 +22,7 @@ _STYLE = {"PASS": "bold green", "FAIL": "bold red", "INVALID": "bold red", "NOT 
 def print_ab(console: Console, report: AbReport, problem: Problem) -> None:
     """Print where each side ran, how they compare, what is wrong, and the verdict last."""
     console.print(describe_call(report.case, problem), style="bold", markup=False)
-    for violation in report.violations:
-        console.print(f"{violation.level}: {violation}", markup=False)
+    _print_violations(console, report)
     if report.backends:
         console.print(_backends_table(report))
     if report.comparisons:
@@ -31,6 +30,19 @@ def print_ab(console: Console, report: AbReport, problem: Problem) -> None:
     for comparison in report.comparisons:
         _print_failure(console, comparison)
     console.print(Text(report.verdict, style=_STYLE[report.verdict]))
+
+
+def _print_violations(console: Console, report: AbReport) -> None:
+    """What refuses the call in full; what is only remarkable as a count."""
+    blocking = [v for v in report.violations if v.level in ("rejected", "hazard")]
+    for violation in blocking:
+        console.print(f"{violation.level}: {violation.message}", markup=False)
+    remarks = len(report.violations) - len(blocking)
+    if remarks:
+        plural = "remark" if remarks == 1 else "remarks"
+        console.print(
+            f"{remarks} {plural} on this call: gmmfr validate {report.case}", style="dim", markup=False
+        )
 
 
 def describe_call(case: str, problem: Problem) -> str:

@@ -92,7 +92,7 @@ CASES: dict[str, Case] = {
         _w4a8("w1", 4, 256, 128, 2, 2, "w0 with columns that differ"),
         _mxfp8("m0", 1, 64, 64, 1, 1, "hand-made: 64 everywhere"),
         _w4a8("c1", 4, 256, 128, 2, 2, "the same call as w0"),
-        _w4a8("c2", 4, 192, 72, 2, 2, "smallest k and n that the checks accept", offset=True),
+        _w4a8("c2", 4, 192, 72, 2, 2, "smallest k and n that the checks accept"),
         _w4a8("c3", 64, 256, 128, 4, 16, "one heavy expert", counts=(61, 1, 1, 1), platform="atlas_a3"),
         _w4a8("c4", 24, 320, 136, 9, 8, "a redundant expert; n divisible by 8 only", group_list_type=0),
         _w4a8("c5", 28, 256, 128, 14, 7, "14 experts", offset=True, **_SHARED),

@@ -46,6 +46,9 @@ class MxExpert:
         self._dtype = dtype
         self._magnitudes = magnitudes
         self._blocks = -(-operands.problem.k // MX_BLOCK)
+        self._weight_type = operands.problem.spec("x2").dtype
+        self._buffer = np.empty(0, dtype)
+        self._sizes = np.empty(0, np.float32)
 
     def rows(self, group: int, part: slice, stages: Stages | None = None) -> Contribution:
         """The contribution of x1's rows ``part``, which belong to expert ``group``."""
@@ -90,7 +93,7 @@ class MxExpert:
         codes = operands.arrays["x1"][part]
         x = decode_bytes(codes, operands.problem.spec("x1").dtype, self._dtype)
         scale = self._decode_scale(operands.arrays["pertoken_scale"][part])
-        apply_scales(x, scale.reshape(len(x), -1)[:, : self._blocks])
+        scale_columns(x, scale.reshape(len(x), -1)[:, : self._blocks])
         return x
 
     def _decode_scale(self, codes: Array) -> NDArray[Any]:
@@ -103,23 +106,43 @@ class MxExpert:
         """Add x · (w · ws) to ``value`` and the sum of absolute terms to ``magnitude``, block by block."""
         weight, k_first = self._weight(group)
         scale = self._scale(group, k_first)
-        dtype_name = self._operands.problem.spec("x2").dtype
         absolute = np.abs(x).astype(np.float32) if magnitude is not None else None
-        width = weight.shape[1] * number_format(dtype_name).per_byte
-        step = max(MX_BLOCK, _BLOCK_BYTES // (width * self._dtype.itemsize) // MX_BLOCK * MX_BLOCK)
+        step = self._rows_per_block(weight)
         for first in range(0, len(weight), step):
-            block = decode_bytes(weight[first : first + step], dtype_name, self._dtype)
+            rows = slice(first, min(first + step, len(weight)))
+            block = self._decode_weight(weight[rows])
             if k_first:
-                blocks = slice(first // MX_BLOCK, (first + len(block) - 1) // MX_BLOCK + 1)
-                apply_scales(block.T, scale[:, blocks])
-                inner, target = slice(first, first + len(block)), slice(None)
+                scale_rows(block, scale[first // MX_BLOCK : -(-rows.stop // MX_BLOCK)])
+                inner, target = rows, slice(None)
             else:
-                apply_scales(block, scale[first : first + step])
+                scale_columns(block, scale[rows])
                 block = block.T
-                inner, target = slice(None), slice(first, first + block.shape[1])
+                inner, target = slice(None), rows
             value[:, target] += x[:, inner] @ block
             if magnitude is not None and absolute is not None:
-                magnitude[:, target] += absolute[:, inner] @ np.abs(block).astype(np.float32, copy=False)
+                magnitude[:, target] += absolute[:, inner] @ self._absolute(block)
+
+    def _rows_per_block(self, weight: Array) -> int:
+        """Rows of a weight matrix that are decoded at a time: whole scale blocks, about ``_BLOCK_BYTES``."""
+        width = weight.shape[1] * number_format(self._weight_type).per_byte * self._dtype.itemsize
+        return max(1, _BLOCK_BYTES // max(1, width * MX_BLOCK)) * MX_BLOCK
+
+    def _decode_weight(self, codes: Array) -> NDArray[Any]:
+        """Values of weight bytes, in a buffer that the next call uses again: fresh pages cost more than decoding."""
+        size = codes.size * number_format(self._weight_type).per_byte
+        if self._buffer.size < size:
+            self._buffer = np.empty(size, self._dtype)
+        return decode_bytes(codes, self._weight_type, self._dtype, self._buffer[:size])
+
+    def _absolute(self, block: NDArray[Any]) -> NDArray[np.float32]:
+        """|block| as float32; in place where the type allows it, for nobody needs the block any more."""
+        if block.dtype == np.float32:
+            return np.abs(block, out=block)
+        if self._sizes.size < block.size:
+            self._sizes = np.empty(block.size, np.float32)
+        flat = self._sizes[: block.size]
+        sizes = flat.reshape(block.shape) if block.flags.c_contiguous else flat.reshape(block.shape[::-1]).T
+        return np.abs(block, out=sizes, casting="same_kind")
 
     def _weight(self, group: int) -> tuple[Array, bool]:
         """One expert's weight bytes as a row-major matrix, and whether its rows are k (else n)."""
@@ -130,41 +153,47 @@ class MxExpert:
         return np.ascontiguousarray(weight), k_first
 
     def _scale(self, group: int, k_first: bool) -> NDArray[Any]:
-        """One expert's decoded scales, (n, ⌈k/32⌉)."""
+        """One expert's decoded scales: (⌈k/32⌉, n) where the weight's rows are k, else (n, ⌈k/32⌉)."""
         scale = self._decode_scale(self._operands.arrays["scale"][group])
         if not self._operands.problem.attributes.transpose_x2:
             scale = scale.swapaxes(0, 1)
         pairs = scale.reshape(scale.shape[0], -1)[:, : self._blocks]
-        return np.asfortranarray(pairs) if k_first else np.ascontiguousarray(pairs)
+        return np.ascontiguousarray(pairs.T if k_first else pairs)
 
 
-def apply_scales(values: NDArray[Any], scales: NDArray[Any]) -> None:
+def scale_columns(values: NDArray[Any], scales: NDArray[Any]) -> None:
     """Multiply ``values`` (rows, k) in place by ``scales`` (rows, ⌈k/32⌉), one for each 32 columns."""
     whole = values.shape[1] // MX_BLOCK
-    for block in range(whole if values.flags.f_contiguous else 0):
-        values[:, block * MX_BLOCK : (block + 1) * MX_BLOCK] *= scales[:, block, None]
-    if not values.flags.f_contiguous:
-        head = values[:, : whole * MX_BLOCK].reshape(len(values), whole, MX_BLOCK)
-        head *= scales[:, :whole, None]
-        if not np.shares_memory(head, values):
-            values[:, : whole * MX_BLOCK] = head.reshape(len(values), -1)
+    head = values[:, : whole * MX_BLOCK]
+    blocks = np.lib.stride_tricks.as_strided(
+        head, (len(values), whole, MX_BLOCK), (values.strides[0], MX_BLOCK * values.itemsize, values.itemsize)
+    )
+    blocks *= scales[:, :whole, None]
     if whole < scales.shape[1]:
         values[:, whole * MX_BLOCK :] *= scales[:, whole, None]
 
 
-def decode_bytes(codes: Array, dtype: str, target: np.dtype[Any]) -> NDArray[Any]:
-    """Values of FP8, E8M0 or packed FP4 codes; the last axis doubles for FP4.
+def scale_rows(values: NDArray[Any], scales: NDArray[Any]) -> None:
+    """Multiply ``values`` (k, columns) in place by ``scales`` (⌈k/32⌉, columns), one for each 32 rows."""
+    for block, factors in enumerate(scales):
+        values[block * MX_BLOCK : (block + 1) * MX_BLOCK] *= factors
+
+
+def decode_bytes(
+    codes: Array, dtype: str, target: np.dtype[Any], out: NDArray[Any] | None = None
+) -> NDArray[Any]:
+    """Values of FP8, E8M0 or packed FP4 codes, in ``out`` where given; the last axis doubles for FP4.
 
     Bytes are looked up two at a time where rows allow it: one table access gives two (FP8) or four
     (FP4) values.
     """
     raw = np.ascontiguousarray(codes).view(np.uint8)
-    width = raw.shape[-1] * number_format(dtype).per_byte
+    shape = (*raw.shape[:-1], raw.shape[-1] * number_format(dtype).per_byte)
     if raw.shape[-1] % 2 == 0 and raw.size > 1 << 16:
         raw = raw.view(np.uint16)
     table = _group_table(dtype, raw.dtype.itemsize, target.name)
-    flat = np.take(table, raw.reshape(-1), axis=0, mode="clip")
-    return flat.view(target).reshape(*raw.shape[:-1], width)
+    flat = np.take(table, raw.reshape(-1), mode="clip", out=None if out is None else out.view(table.dtype))
+    return flat.view(target).reshape(shape)
 
 
 @cache
