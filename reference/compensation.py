@@ -102,7 +102,8 @@ def weight_words(x2: Any, n: int) -> NDArray[np.int32]:
         return array
     if array.dtype == np.uint8 and width * 2 == n and n % 8 == 0:
         return np.ascontiguousarray(array).view("<i4").astype(np.int32, copy=False)
-    if width != n:
+    looks_packed = array.dtype == np.int32 and bool(((array < -8) | (array > 7)).any())
+    if width != n or looks_packed:
         raise ValueError(
             f"x2 is {array.dtype.name} {array.shape} and scale has n {n}: expected INT4 values (e, k, {n}), "
             f"bytes (e, k, {n // 2}) or INT32 words (e, k, {n // 8}); did you forget the 8 values in a word?"

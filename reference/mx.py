@@ -7,7 +7,9 @@ Scales come in pairs: a tensor with k along one axis has ⌈k/64⌉ in that plac
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
+from math import prod
 from typing import Any, Literal
 
 import ml_dtypes
@@ -71,9 +73,10 @@ def quantise_mx(
     packed = np.empty((*array.shape[:-1], array.shape[-1] // per_byte), np.uint8)
     scale = np.empty(scale_shape(array.shape, k_axis), np.uint8)
     saturated = zero_groups = 0
-    for part in _slabs(array.shape, k_axis):
-        codes, scale[part], clipped, zeros = _quantise(array[part], dtype, k_axis, rounding)
-        packed[part] = pack_nibbles("values", codes) if per_byte == 2 else codes
+    for part, scale_part in _parts(array.shape, k_axis):
+        codes, scale[scale_part], clipped, zeros = _quantise(array[part], dtype, k_axis, rounding)
+        target = part if k_axis < array.ndim - 1 else (*part[:-1], _in_bytes(part[-1], per_byte))
+        packed[target] = pack_nibbles("values", codes) if per_byte == 2 else codes
         saturated += clipped
         zero_groups += zeros
     elements, scales = packed.view(numpy_dtype(dtype)), scale.view(ml_dtypes.float8_e8m0fnu)
@@ -117,12 +120,21 @@ def _axis(axis: int, shape: tuple[int, ...]) -> int:
     return axis % len(shape)
 
 
-def _slabs(shape: tuple[int, ...], axis: int) -> list[slice]:
-    """Ranges of the first axis of about ``_SLAB`` elements; all of it where k lies there."""
-    rows = shape[0]
-    inner = int(np.prod(shape[1:], dtype=np.int64))
-    step = rows if axis == 0 else max(1, _SLAB // max(1, inner))
-    return [slice(first, min(rows, first + step)) for first in range(0, rows, max(1, step))]
+def _in_bytes(part: slice, per_byte: int) -> slice:
+    return slice(part.start // per_byte, part.stop // per_byte)
+
+
+def _parts(shape: tuple[int, ...], axis: int) -> Iterator[tuple[tuple[slice, ...], tuple[slice, ...]]]:
+    """Pieces of about ``_SLAB`` elements, as index of the values and of the scales; groups stay whole."""
+    pair = 2 * MX_BLOCK
+    rows = shape[0] if axis else 1
+    beside = prod(shape) // max(1, shape[axis] * rows)  # elements at one k of one row
+    k_step = pair * max(1, _SLAB // max(1, pair * beside))
+    row_step = max(1, _SLAB // max(1, shape[axis] * beside))
+    for row in range(0, rows, row_step):
+        lead = (slice(row, row_step + row), *[slice(None)] * (axis - 1)) if axis else ()
+        for k in range(0, shape[axis], k_step):
+            yield (*lead, slice(k, k + k_step)), (*lead, slice(k // pair, (k + k_step) // pair))
 
 
 def _quantise(
@@ -175,7 +187,8 @@ def _in_groups(values: NDArray[np.float64], axis: int) -> NDArray[np.float64]:
 
 def _out_of_groups(groups: NDArray[np.float64], shape: tuple[int, ...], axis: int) -> NDArray[np.float64]:
     """The inverse of :func:`_in_groups`."""
-    whole = groups.reshape(*shape[:axis], -1, *shape[axis + 1 :])
+    padded = groups.shape[axis] * 2 * MX_BLOCK
+    whole = groups.reshape(*shape[:axis], padded, *shape[axis + 1 :])
     return np.ascontiguousarray(whole[(slice(None),) * axis + (slice(shape[axis]),)])
 
 
