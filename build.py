@@ -34,9 +34,12 @@ SIMULATOR_HEADER = SIMULATOR / "gmmfr_simulator.h"
 #: Where objects of earlier builds are kept; a rebuild compiles what changed.
 OBJECTS = ROOT / "build" / "simulator"
 
-#: Holds the whole simulator, so that a caller with its full path never meets a vendor library's names.
+#: The whole simulator under a name of its own, for the binding: the loader takes a library that is already loaded for
+#: any later one of the same name, so under the vendor's name it would get in the way of the vendor's, and the reverse.
+OWN_LIBRARY = "libgmmfr_simulator.so"
+#: The same once more under the vendor's name, for programs that are built or run against that name.
 MAIN_LIBRARY = "libascendcl.so"
-#: The vendor's other library names: each is empty and needs the main one.
+#: The vendor's other library names: each is empty and needs the one before.
 ALIAS_LIBRARIES = (
     "libnnopbase.so",
     "libopapi.so",
@@ -261,7 +264,7 @@ def link(command: Sequence[str], name: str, target: Path) -> None:
 
 
 def build_simulator(target: Path, *, warnings_are_errors: bool = False) -> list[Path]:
-    """Compile the simulator into the folder ``target``, under the vendor's library names."""
+    """Compile the simulator into the folder ``target``, under its own and the vendor's library names."""
     sources = sorted(SIMULATOR.rglob("*.cpp"))
     if not sources:
         raise BuildError(f"no sources in {SIMULATOR}: the source tree is incomplete")
@@ -273,13 +276,14 @@ def build_simulator(target: Path, *, warnings_are_errors: bool = False) -> list[
         made = list(pool.map(lambda source: compile_source(command, source, objects), sources))
         target.mkdir(parents=True, exist_ok=True)
         linker = compiler()
-        libraries = [target / name for name in (MAIN_LIBRARY, *ALIAS_LIBRARIES)]
+        libraries = [target / name for name in (OWN_LIBRARY, MAIN_LIBRARY, *ALIAS_LIBRARIES)]
         newest = max(item.stat().st_mtime_ns for item in [*made, Path(__file__)])
         if all(library.exists() and library.stat().st_mtime_ns > newest for library in libraries):
             return libraries
-        link([*linker, *map(str, made), "-ldl"], MAIN_LIBRARY, libraries[0])
+        for library in libraries[:2]:
+            link([*linker, *map(str, made), "-ldl"], library.name, library)
         needed = ["-Wl,--no-as-needed", f"-L{target}", f"-l:{MAIN_LIBRARY}", "-Wl,-rpath,$ORIGIN"]
-        for library in libraries[1:]:
+        for library in libraries[2:]:
             link([*linker, "-x", "c++", os.devnull, "-x", "none", *needed], library.name, library)
     return libraries
 

@@ -110,9 +110,15 @@ def _release(context: DeviceContext, cell: Any, destroy: Destroy, noun: str) -> 
             context.runtime.check(destroy(cell), f"destroying {noun}")
 
 
+def warn_unclosed(noun: str) -> None:
+    """Say that the collector had to close ``noun``; at exit that is nobody's mistake."""
+    if not _exit.begun:
+        warnings.warn(f"{noun} was never closed: use it in a with block", ResourceWarning, stacklevel=3)
+
+
 def _collect(context: DeviceContext, cell: Any, destroy: Destroy, noun: str) -> None:
-    if not _exit.begun and any(pointer != ffi.NULL for pointer in ffi.unpack(cell, len(cell))):
-        warnings.warn(f"{noun} was never closed", ResourceWarning, stacklevel=2)
+    if any(pointer != ffi.NULL for pointer in ffi.unpack(cell, len(cell))):
+        warn_unclosed(noun)
     _release(context, cell, destroy, noun)
 
 

@@ -5,8 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 
 _PACKAGE = Path(__file__).resolve().parent
-#: Folder with the simulator under the vendor's library names.
+#: Folder with the simulator under the vendor's library names: for ``-L``, ``-rpath`` and ``LD_LIBRARY_PATH``.
 LIBRARY_DIRECTORY = _PACKAGE / "lib"
+#: The simulator under its own name, which no vendor library can stand in for.
+SIMULATOR_LIBRARY = LIBRARY_DIRECTORY / "libgmmfr_simulator.so"
+#: The simulator under the vendor's name of the runtime.
+SIMULATED_RUNTIME = LIBRARY_DIRECTORY / "libascendcl.so"
 
 
 def include_directory() -> Path:

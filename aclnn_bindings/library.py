@@ -11,11 +11,11 @@ from collections.abc import Sequence
 from functools import cache
 from typing import Any, Literal
 
-from aclnn_bindings._acl import ffi
+from aclnn_bindings._acl import ffi, lib
 from aclnn_bindings.device import Runtime
 from aclnn_bindings.errors import BindingError, LibraryNotFoundError, error_of
 from aclnn_bindings.functions import OPERATOR, PHASES, Functions, has_symbol, open_library, origin
-from aclnn_bindings.headers import LIBRARY_DIRECTORY
+from aclnn_bindings.headers import SIMULATED_RUNTIME, SIMULATOR_LIBRARY
 from aclnn_bindings.memory import MemoryStats
 from aclnn_bindings.search import (
     CUSTOM,
@@ -31,7 +31,9 @@ from reference.platforms import PLATFORMS, Platform, platform_of_soc
 #: What every call needs; anything else is asked for when it is used.
 _REQUIRED = (
     "aclInit",
+    "aclFinalize",
     "aclrtSetDevice",
+    "aclrtResetDevice",
     "aclrtGetDevice",
     "aclrtGetCurrentContext",
     "aclrtSetCurrentContext",
@@ -217,12 +219,15 @@ def find_library(path: str | os.PathLike[str] | None = None) -> Library:
 
 @cache
 def _simulator_base() -> Library:
-    """The simulator of this installation, by its full path: its names never meet a vendor library's."""
-    path = str(LIBRARY_DIRECTORY / "libascendcl.so")
+    """The simulator of this installation, by its full path and a name that no vendor library has.
+
+    Where a program already runs on the simulator under the vendor's name (torch_npu, say), that one is used: both
+    then see one runtime and the same device memory.
+    """
+    running = lib.gmmfr_is_loaded(os.fsencode(SIMULATED_RUNTIME))
+    path = str(SIMULATED_RUNTIME if running else SIMULATOR_LIBRARY)
     if not os.path.exists(path):
-        raise LibraryNotFoundError(
-            f"{path} does not exist: build it with `python build.py` or reinstall the package"
-        )
+        raise LibraryNotFoundError(f"{path} does not exist: run `python build.py`, or reinstall the package")
     handle, failed = open_library(path)
     if failed is not None:
         raise LibraryNotFoundError(f"{path}: {failed}", [Attempt("simulator", path, failed)])

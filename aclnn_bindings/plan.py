@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import warnings
 import weakref
 from collections.abc import Mapping
 from time import perf_counter
@@ -13,6 +12,7 @@ import numpy as np
 
 from aclnn_bindings.errors import BindingError, ClosedHandleError
 from aclnn_bindings.execution import Execution
+from aclnn_bindings.handles import warn_unclosed
 from aclnn_bindings.placement import Placement, Source
 from aclnn_bindings.preparation import prepare
 from aclnn_bindings.resources import Resources, milliseconds
@@ -264,7 +264,7 @@ def _check_out(out: Array, problem: Problem) -> None:
 
 
 def _collect(resources: Resources) -> None:
-    warnings.warn("a Plan was never closed; use it in a with block", ResourceWarning, stacklevel=2)
+    warn_unclosed("a Plan")
     if resources.context.runtime.usable:
         with resources.context.current():
             resources.close()

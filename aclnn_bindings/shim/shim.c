@@ -16,6 +16,15 @@ const char *gmmfr_open_error(void)
     return dlerror();
 }
 
+bool gmmfr_is_loaded(const char *path)
+{
+    void *library = dlopen(path, RTLD_LAZY | RTLD_LOCAL | RTLD_NOLOAD);
+    if (library != NULL) {
+        dlclose(library);
+    }
+    return library != NULL;
+}
+
 void *gmmfr_symbol(void *library, const char *name)
 {
     return dlsym(library, name);

@@ -8,6 +8,8 @@ extern const char *const gmmfr_names[GMMFR_FUNCTIONS];
 /* dlopen with lazy binding and local scope; NULL leaves the reason in gmmfr_open_error. */
 void *gmmfr_open(const char *path);
 const char *gmmfr_open_error(void);
+/* Whether the process has this file loaded. */
+bool gmmfr_is_loaded(const char *path);
 
 /* The address of name in the library or in what that library needs, or NULL. */
 void *gmmfr_symbol(void *library, const char *name);
