@@ -95,15 +95,17 @@ class AclnnBackend(Backend):
     summary = "the vendor's library on an NPU"
 
     def refusal(self, problem: Problem) -> str | None:
-        from aclnn_bindings import BindingError, find_library
+        from aclnn_bindings import BindingError, LibraryNotFoundError, find_library
 
         try:
             library = find_library()
             if library.provider == "simulator":
-                return f"the library on the search path is the simulator ({library.path}); no vendor library found"
+                return f"the library on the search path is the simulator ({library.path}), no vendor library"
             if library.device_count == 0:
                 return f"{library.path}: no device answers"
             soc = library.soc
+        except LibraryNotFoundError as error:
+            return f"{str(error).splitlines()[0].rstrip(':')}; gmmfr doctor lists where it was looked for"
         except BindingError as error:
             return str(error)
         if not problem.platform_row.has_soc(soc):

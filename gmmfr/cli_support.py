@@ -15,7 +15,7 @@ PASS, FAILURE, USAGE, NOT_RUN = 0, 1, 2, 3
 EXIT_CODES = {"PASS": PASS, "FAIL": FAILURE, "INVALID": FAILURE, "NOT RUN": NOT_RUN}
 
 
-class UsageFailure(ValueError):
+class UsageFailure(ValueError):  # noqa: N818 - it ends a command, it is no error of ours
     """A wrong call of a command, an unreadable file or an unknown name: message on stderr, exit code 2."""
 
 

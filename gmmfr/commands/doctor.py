@@ -21,13 +21,14 @@ def command(as_json: bool) -> None:
     from rich.text import Text
 
     table = Table(box=None, header_style="bold", pad_edge=False)
-    for title in ("backend", "platform", "runs here"):
+    for title in ("backend", "platforms", "runs here"):
         table.add_column(title)
+    verdicts: dict[tuple[str, str | None], list[str]] = {}
     for row in findings["backends"]:
-        mark = (
-            Text("yes", style="green") if row["available"] else Text(f"no: {row['reason']}", style="yellow")
-        )
-        table.add_row(row["backend"], row["platform"], mark)
+        verdicts.setdefault((row["backend"], row["reason"]), []).append(row["platform"])
+    for (backend, reason), platforms in verdicts.items():
+        mark = Text("yes", style="green") if reason is None else Text(f"no: {reason}", style="yellow")
+        table.add_row(backend, ", ".join(platforms), mark)
     out = console()
     for section in ("system", "packages", "tools", "environment"):
         out.print(section, style="bold")
