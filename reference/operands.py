@@ -22,6 +22,7 @@ from reference.problem import (
     TensorSpec,
     compact_strides,
 )
+from reference.torch_tensors import array_of, describe_tensor, is_device_tensor, is_tensor
 
 Array = NDArray[Any]
 #: ml_dtypes that spend a byte on each 4-bit value; the device packs two in a byte.
@@ -38,11 +39,13 @@ class Operands:
     and BF16, ``uint8`` with two values in a byte (even index in the low nibble) for packed FP4 and INT4,
     ``int32`` words of eight INT4 values for x2 on A2/A3, the plain NumPy type otherwise.  Arguments are
     also attributes: ``operands.x1`` is ``operands.arrays["x1"]``, None where the argument is null.
+    ``devices`` holds the torch tensors of arguments whose arrays are copies from a device.
     """
 
     problem: Problem
     arrays: Mapping[str, Array]
     recorded: Mapping[str, Any] = field(default_factory=dict)
+    devices: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "arrays", MappingProxyType(dict(self.arrays)))
@@ -84,22 +87,44 @@ class Operands:
         bytes mean: ``{"x1": "float4_e2m1fn"}`` for packed nibbles in ``uint8``, ``{"scale":
         "float8_e8m0fnu"}`` for scale bytes in ``uint8`` (or float32 powers of two, converted).  ``out``
         (an array) or ``batch`` (its rows) gives the output; without both, out has as many rows as x1.
+        Tensors on a device are copied to the host, and kept beside the copies for backends that run there.
         """
-        hints = dict(dtypes or {})
-        _refuse_unknown(call, hints)
-        arrays: dict[str, Array] = {}
-        specs: dict[str, TensorSpec | None] = {}
-        may_transpose = find_platform(platform).family == "950"
-        for name in INPUTS:
-            if call.get(name) is not None:
-                keep = may_transpose and name in _KEEPS_STRIDES
-                arrays[name], specs[name] = describe_array(
-                    name, call[name], hints.get(name), keep_strides=keep
-                )
-        attributes = _read_attributes({key: value for key, value in call.items() if key not in INPUTS})
-        problem = Problem(platform, specs, attributes)
-        specs["out"] = _describe_out(problem, batch, out)
-        return cls(Problem(platform, specs, attributes), arrays)
+        devices = {name: value for name, value in call.items() if is_device_tensor(value)}
+        host = {name: value.cpu() if name in devices else value for name, value in call.items()}
+        problem, arrays = describe_call(platform=platform, batch=batch, out=out, dtypes=dtypes, **host)
+        return cls(problem, arrays, devices=devices)
+
+
+def describe_call(
+    *,
+    platform: str,
+    batch: int | None = None,
+    out: Any = None,
+    dtypes: Mapping[str, str] | None = None,
+    **call: Any,
+) -> tuple[Problem, dict[str, Any]]:
+    """The problem of a call, and its inputs by name: arguments as in :meth:`Operands.from_arrays`.
+
+    The inputs are carrier arrays.  A torch tensor on a device is described as it lies there and stays one.
+    """
+    hints = dict(dtypes or {})
+    _refuse_unknown(call, hints)
+    inputs: dict[str, Any] = {}
+    specs: dict[str, TensorSpec | None] = {}
+    may_transpose = find_platform(platform).family == "950"
+    for name in INPUTS:
+        value = call.get(name)
+        if value is None:
+            continue
+        if is_device_tensor(value):
+            inputs[name], specs[name] = value, describe_tensor(name, value, hints.get(name))
+        else:
+            keep = may_transpose and name in _KEEPS_STRIDES
+            inputs[name], specs[name] = describe_array(name, value, hints.get(name), keep_strides=keep)
+    attributes = _read_attributes({key: value for key, value in call.items() if key not in INPUTS})
+    problem = Problem(platform, specs, attributes)
+    specs["out"] = _describe_out(problem, batch, out)
+    return Problem(platform, specs, attributes), inputs
 
 
 def _refuse_unknown(call: Mapping[str, Any], hints: Mapping[str, str]) -> None:
@@ -127,6 +152,11 @@ def _read_attributes(given: Mapping[str, Any]) -> Attributes:
 
 def _describe_out(problem: Problem, batch: int | None, out: Any) -> TensorSpec:
     """The output's description: from the array, from ``batch``, or m rows of float32."""
+    if is_device_tensor(out):
+        spec = describe_tensor("out", out)
+        if batch is not None and spec.shape[:1] != (batch,):
+            raise ProblemError(f"batch: {batch} given, but out has shape {list(spec.shape)}")
+        return spec
     if out is not None:
         array = host_array("out", out)
         if batch is not None and array.shape[:1] != (batch,):
@@ -147,35 +177,14 @@ def host_array(name: str, value: Any) -> Array:
     """``value`` as a NumPy array that shares its memory where the type allows it."""
     if isinstance(value, np.ndarray):
         return value
-    if type(value).__module__.partition(".")[0] == "torch":
-        return _torch_array(name, value)
+    if is_tensor(value):
+        return array_of(name, value)
     if hasattr(value, "__dlpack__"):
         return np.from_dlpack(value)
     array = np.asarray(value)
     if array.dtype == object:
         raise ProblemError(f"{name}: expected an array, got {type(value).__name__}")
     return array
-
-
-def _torch_array(name: str, tensor: Any) -> Array:
-    """A torch CPU tensor as NumPy array, without a copy; byte formats NumPy lacks go through uint8."""
-    if tensor.device.type != "cpu":
-        raise ProblemError(f"{name}: expected a CPU tensor, got one on {tensor.device}; pass tensor.cpu()")
-    tensor = tensor.detach()
-    torch_name = str(tensor.dtype).removeprefix("torch.")
-    if torch_name == "float4_e2m1fn_x2":
-        return np.asarray(tensor.view(_torch_type(tensor, "uint8")).numpy())
-    if torch_name.startswith("float8"):
-        return np.asarray(tensor.view(_torch_type(tensor, "uint8")).numpy().view(numpy_dtype(torch_name)))
-    if torch_name == "bfloat16":
-        return np.asarray(tensor.view(_torch_type(tensor, "int16")).numpy().view(numpy_dtype(torch_name)))
-    return np.asarray(tensor.numpy())
-
-
-def _torch_type(tensor: Any, name: str) -> Any:
-    import sys
-
-    return getattr(sys.modules[type(tensor).__module__.partition(".")[0]], name)
 
 
 def element_strides(array: Array) -> tuple[int, ...]:

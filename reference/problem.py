@@ -301,10 +301,13 @@ class Problem:
 
     @classmethod
     def from_arrays(cls, **call: Any) -> Problem:
-        """Describe a call by its arrays: see :meth:`reference.operands.Operands.from_arrays`."""
-        from reference.operands import Operands
+        """Describe a call by its arrays: see :meth:`reference.operands.Operands.from_arrays`.
 
-        return Operands.from_arrays(**call).problem
+        Tensors on a device are described as they lie there; nothing is copied.
+        """
+        from reference.operands import describe_call
+
+        return describe_call(**call)[0]
 
 
 def read_values(value: Any, problem: Problem) -> dict[str, list[int]]:
