@@ -13,12 +13,13 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, note, settings
+from hypothesis import HealthCheck, assume, given, note, settings
 from hypothesis import strategies as st
 
 from reference.acl import TENSOR_FORMATS
-from reference.formats import FORMATS
+from reference.formats import FORMATS, MX_ELEMENTS
 from reference.problem import ARGUMENTS, Problem, TensorSpec, compact_strides
+from reference.rules.call import looks_transposed
 from reference.validate import validate
 
 EXAMPLES = os.environ.get("GMMFR_EXAMPLES")
@@ -171,6 +172,51 @@ def change_extents_everywhere(draw: Draw, problem: Problem) -> Problem:
     return problem
 
 
+def change_k(draw: Draw, problem: Problem) -> Problem:
+    """Another k for x1, x2 and both scales."""
+    k = draw(st.sampled_from((0, 1, 2, 3, 32, 33, 64, 100, 128, 144, 192, 2112)))
+    groups = -(-k // 64)
+    axis = 2 if problem.attributes.transpose_x2 else 1
+    for name, at, length in (
+        ("x1", 1, k),
+        ("x2", axis, k),
+        ("pertoken_scale", 1, groups),
+        ("scale", axis, groups),
+    ):
+        problem = with_extent(
+            problem, name, at, length, keep=name == "scale" and problem.platform != "ascend950"
+        )
+    return problem
+
+
+def change_n(draw: Draw, problem: Problem) -> Problem:
+    """Another n for x2, scale, bias, shared_input and out."""
+    n = draw(st.sampled_from((0, 1, 2, 31, 32, 48, 63, 64, 72, 80, 128)))
+    axis = 1 if problem.attributes.transpose_x2 else 2
+    packed = problem.platform != "ascend950"
+    x2_extent = n // 8 if packed else n
+    for name, at, length in (("x2", axis, x2_extent), ("scale", axis, n), ("bias", 1, n), ("offset", 2, n)):
+        problem = with_extent(problem, name, at, length)
+    return with_extent(with_extent(problem, "shared_input", 1, n), "out", 1, n)
+
+
+def with_extent(problem: Problem, name: str, axis: int, length: int, keep: bool = False) -> Problem:
+    spec = problem.arguments[name]
+    if keep or spec is None or spec.rank <= axis:
+        return problem
+    shape = (*spec.shape[:axis], length, *spec.shape[axis + 1 :])
+    return with_argument(problem, name, replace(spec, shape=shape, strides=None))
+
+
+def change_elements(draw: Draw, problem: Problem) -> Problem:
+    """Other MX formats for x1 and x2."""
+    for name in ("x1", "x2"):
+        spec = problem.arguments[name]
+        if spec is not None:
+            problem = with_argument(problem, name, replace(spec, dtype=draw(st.sampled_from(MX_ELEMENTS))))
+    return problem
+
+
 def change_rank(draw: Draw, problem: Problem) -> Problem:
     name, spec = pick(draw, problem)
     grown = [(*spec.shape[:at], 1, *spec.shape[at:]) for at in range(spec.rank + 1)]
@@ -259,6 +305,9 @@ CHANGES = (
     change_extent,
     change_extent,
     change_extents_everywhere,
+    change_k,
+    change_n,
+    change_elements,
     change_rank,
     change_dtype,
     change_format,
@@ -271,6 +320,16 @@ CHANGES = (
     change_attribute,
     change_platform,
 )
+
+
+def reads_unknown_axes(problem: Problem) -> bool:
+    """x1 of more than two axes, or turned by its strides, on Atlas A2/A3: refused here, and which of its axes
+    the vendor's later checks read is not established.
+    """
+    x1 = problem.arguments["x1"]
+    if problem.platform == "ascend950" or x1 is None:
+        return False
+    return x1.rank > 2 or looks_transposed(x1)
 
 
 @pytest.fixture(scope="module")
@@ -292,6 +351,7 @@ def test_broken_problems_get_the_status_of_the_simulator(
     data: st.DataObject, calls: SimpleNamespace, phase_one: Callable[[Problem], int]
 ) -> None:
     problem = data.draw(mutated(data.draw(base_problems(calls))))
+    assume(not reads_unknown_axes(problem))
     report = validate(problem)
     assert (report.status, problem) == (phase_one(problem), problem)
     assert report.ok <= (report.status == 0)
