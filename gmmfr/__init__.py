@@ -13,15 +13,15 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from gmmfr.ab import AbReport, ab
+    from gmmfr.ab_check import AbReport, ab
     from gmmfr.backends import BACKENDS
     from gmmfr.loading import load_call
     from gmmfr.result import NotRunError, Result
     from gmmfr.running import run
 
 _HOME = {
-    "AbReport": "ab",
-    "ab": "ab",
+    "AbReport": "ab_check",
+    "ab": "ab_check",
     "BACKENDS": "backends",
     "load_call": "loading",
     "NotRunError": "result",

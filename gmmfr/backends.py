@@ -58,7 +58,7 @@ class GoldenBackend(Backend):
         return None
 
     def run(self, operands: Operands, progress: Progress | None = None) -> Result:
-        from reference.golden import golden
+        from reference.golden_operator import golden
 
         begin = time.perf_counter()
         out = golden(operands, self._precision, progress=progress).out  # type: ignore[arg-type]

@@ -13,7 +13,7 @@ from gmmfr.cli_support import UsageFailure
 from gmmfr.loading import load_call
 from gmmfr.result import Result
 from reference.operands import Operands
-from reference.validate import validate
+from reference.validator import validate
 
 
 def run(

@@ -8,9 +8,9 @@ import numpy as np
 from rich.table import Table
 from rich.text import Text
 
-from gmmfr.ab import AbReport
+from gmmfr.ab_check import AbReport
 from gmmfr.result import Result
-from reference.compare import Comparison, Position
+from reference.comparator import Comparison, Position
 from reference.problem import Problem
 
 if TYPE_CHECKING:
@@ -106,7 +106,8 @@ def _print_failure(console: Console, comparison: Comparison) -> None:
         return
     console.print(
         f"  mismatches {comparison.mismatches} of {comparison.count} ({share:.2%}); "
-        f"criterion {comparison.criterion}; a bound {comparison.max_ratio:.3g} times as wide would have passed",
+        f"criterion {comparison.criterion}; "
+        f"a bound {comparison.max_ratio:.3g} times as wide would have passed",
         markup=False,
     )
     for worst in comparison.worst:

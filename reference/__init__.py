@@ -14,9 +14,9 @@ if TYPE_CHECKING:
     from reference.activations import dequantise_int8, quantise_int8
     from reference.bundle import read_bundle, write_bundle
     from reference.cases import CASES, make_case
-    from reference.compare import Comparison, compare
+    from reference.comparator import Comparison, compare
     from reference.compensation import k_slices, make_bias, make_offset
-    from reference.golden import Golden, golden
+    from reference.golden_operator import Golden, golden
     from reference.int4 import Int4Weights, pack_int4, quantise_int4, unpack_int4
     from reference.mx import MxTensor, dequantise_mx, quantise_mx
     from reference.operands import Operands
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
         to_replicas,
     )
     from reference.scales import pack_scale_int64, scale_loss, unpack_scale_int64
-    from reference.validate import InvalidProblemError, Report, Violation, validate
+    from reference.validator import InvalidProblemError, Report, Violation, validate
 
 _HOME = {
     "dequantise_int8": "activations",
@@ -41,13 +41,13 @@ _HOME = {
     "write_bundle": "bundle",
     "CASES": "cases",
     "make_case": "cases",
-    "Comparison": "compare",
-    "compare": "compare",
+    "Comparison": "comparator",
+    "compare": "comparator",
     "k_slices": "compensation",
     "make_bias": "compensation",
     "make_offset": "compensation",
-    "Golden": "golden",
-    "golden": "golden",
+    "Golden": "golden_operator",
+    "golden": "golden_operator",
     "Int4Weights": "int4",
     "pack_int4": "int4",
     "quantise_int4": "int4",
@@ -71,10 +71,10 @@ _HOME = {
     "pack_scale_int64": "scales",
     "scale_loss": "scales",
     "unpack_scale_int64": "scales",
-    "InvalidProblemError": "validate",
-    "Report": "validate",
-    "Violation": "validate",
-    "validate": "validate",
+    "InvalidProblemError": "validator",
+    "Report": "validator",
+    "Violation": "validator",
+    "validate": "validator",
 }
 
 __all__ = list(_HOME)

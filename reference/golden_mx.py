@@ -19,7 +19,7 @@ from reference.formats import MX_BLOCK, decode_table, number_format
 from reference.operands import Array, Operands, is_dense
 
 if TYPE_CHECKING:
-    from reference.golden import Contribution
+    from reference.golden_operator import Contribution
     from reference.stages import Stages
 
 #: Bytes of decoded weights that are multiplied at a time.
@@ -66,7 +66,7 @@ class MxExpert:
         self, group: int, part: slice, product: MxProduct, stages: Stages | None = None
     ) -> Contribution:
         """Add bias and multiply by logit, in place; ``stages`` receives a copy of each step."""
-        from reference.golden import Contribution
+        from reference.golden_operator import Contribution
 
         operands, dtype = self._operands, self._dtype
         value, magnitude = product.value, product.magnitude

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from reference.operands import Operands
 
 if TYPE_CHECKING:
-    from reference.golden import Contribution
+    from reference.golden_operator import Contribution
     from reference.stages import Stages
 
 #: Rows of k whose products are summed at once: 128 · 8 · 8192 = 2^23, below float32's exact 2^24.
@@ -92,7 +92,7 @@ class W4a8Expert:
         self, group: int, part: slice, product: W4a8Product, stages: Stages | None = None
     ) -> Contribution:
         """Scale, add bias and offset, multiply by the row's factors; ``stages`` receives each step."""
-        from reference.golden import Contribution
+        from reference.golden_operator import Contribution
 
         operands, dtype = self._operands, self._dtype
         scale = self._scale(group)
@@ -129,7 +129,7 @@ class W4a8Expert:
         factor: NDArray[Any],
     ) -> Contribution:
         """The contribution with the sums of absolute terms and the rounding of the partials."""
-        from reference.golden import Contribution
+        from reference.golden_operator import Contribution
 
         assert product.sizes is not None
         weight = factor.astype(np.float64)

@@ -19,7 +19,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from reference.golden import Golden
+from reference.golden_operator import Golden
 
 Criterion = Literal["bound", "rtol"]
 

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from reference.compare import Position, compare, json_number
-from reference.golden import Golden
+from reference.comparator import Position, compare, json_number
+from reference.golden_operator import Golden
 from reference.judging import Criterion, Judge, Judgement
 
 #: Upper limits of the histogram's bins, in units of the allowed difference; the last one has none.

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from reference.golden import initial, make_expert, occurrences, routing_of
+from reference.golden_operator import initial, make_expert, occurrences, routing_of
 from reference.operands import Operands
 
 #: What the golden's experts fill in on the way.

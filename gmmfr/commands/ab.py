@@ -25,7 +25,7 @@ def command(case: str, first: str, second: str | None, seed: int, repeats: int, 
     A backend is golden, simulator, aclnn, pypto, torch_npu, auto (aclnn where a device answers, else
     simulator), or your own kernel as path/to/file.py:function.
     """
-    from gmmfr.ab import ab
+    from gmmfr.ab_check import ab
     from gmmfr.loading import load_call
     from gmmfr.tables import print_ab
 

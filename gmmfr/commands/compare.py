@@ -14,7 +14,7 @@ from gmmfr.cli_support import EXIT_CODES, UsageFailure, console, print_json, pro
 @click.option("--json", "as_json", is_flag=True, help="one JSON document on standard output")
 def command(case: str, outputs: tuple[str, ...], seed: int, as_json: bool) -> None:
     """Compare saved results of CASE with the golden, and with each other."""
-    from gmmfr.ab import compare_saved
+    from gmmfr.ab_check import compare_saved
     from gmmfr.loading import load_call, load_output
     from gmmfr.tables import print_ab
 

@@ -30,7 +30,7 @@ def command(case: str, backend: str, path: str, precision: str, seed: int, as_js
     """Compute CASE on one backend and write tensor `out` (float32, batch × n) to FILE."""
     from gmmfr.loading import load_call
     from gmmfr.running import run
-    from reference.validate import InvalidProblemError
+    from reference.validator import InvalidProblemError
 
     call = load_call(case, seed)
     try:

@@ -13,7 +13,7 @@ from gmmfr.cli_support import FAILURE, PASS, UsageFailure, console, print_json
 
 if TYPE_CHECKING:
     from reference.problem import Problem
-    from reference.validate import Report
+    from reference.validator import Report
 
 
 @click.command("validate")
@@ -30,7 +30,7 @@ def command(problem: str, strict: bool, check_bias: bool, seed: int, as_json: bo
     Prints the status that phase 1 returns and every violation. Exit code 1 where one is a rejection or a
     hazard, with --strict also where one is undocumented.
     """
-    from reference.validate import validate
+    from reference.validator import validate
 
     calls, is_list = load_problems(problem, seed)
     reports = [validate(call, values, check_bias=check_bias) for call, values in calls]

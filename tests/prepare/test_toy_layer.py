@@ -35,7 +35,7 @@ from reference import (
     quantise_int8,
     quantise_mx,
 )
-from reference.compare import C
+from reference.comparator import C
 from reference.formats import decode_table
 from reference.routing import RoutedRows
 

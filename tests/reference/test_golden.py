@@ -11,7 +11,7 @@ import pytest
 
 from reference import Operands, golden, make_case
 from reference.cases import CASES
-from reference.golden import occurrences
+from reference.golden_operator import occurrences
 
 SMALL = [name for name, case in CASES.items() if case.k * case.n * case.e < 2_000_000]
 

@@ -53,15 +53,15 @@ def mx(
     e: int = 2,
     batch: int = 4,
     shared: int = 2,
-    dtype: str = "float8_e4m3fn",
+    elements: str = "float8_e4m3fn",
     transposed: bool = False,
     **changes: Any,
 ) -> Problem:
     """A full-MX call on Ascend 950."""
     groups = -(-k // 64)
     specs = {
-        "x1": TensorSpec((m, k), dtype),
-        "x2": TensorSpec((e, n, k) if transposed else (e, k, n), dtype),
+        "x1": TensorSpec((m, k), elements),
+        "x2": TensorSpec((e, n, k) if transposed else (e, k, n), elements),
         "scale": TensorSpec((e, n, groups, 2) if transposed else (e, groups, n, 2), E8M0),
         "bias": TensorSpec((e, n), BF16),
         "pertoken_scale": TensorSpec((m, groups, 2), E8M0),

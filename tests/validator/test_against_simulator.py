@@ -20,7 +20,7 @@ from reference.acl import TENSOR_FORMATS
 from reference.formats import FORMATS, MX_ELEMENTS
 from reference.problem import ARGUMENTS, Problem, TensorSpec, compact_strides
 from reference.rules.call import looks_transposed
-from reference.validate import validate
+from reference.validator import validate
 
 EXAMPLES = os.environ.get("GMMFR_EXAMPLES")
 INT64_MAX = 2**63 - 1
@@ -61,7 +61,7 @@ def build_w4a8_nz(draw: Draw, calls: SimpleNamespace, common: dict[str, Any]) ->
 def build_mx(draw: Draw, calls: SimpleNamespace, common: dict[str, Any]) -> Problem:
     k, n = draw(st.sampled_from((1, 32, 64, 65, 128, 4096))), draw(st.sampled_from((1, 2, 63, 64)))
     dtype = draw(st.sampled_from(("float8_e4m3fn", "float8_e5m2")))
-    problem = calls.mx(k=k, n=n, dtype=dtype, transposed=draw(st.booleans()), **common)
+    problem = calls.mx(k=k, n=n, elements=dtype, transposed=draw(st.booleans()), **common)
     if draw(st.booleans()):
         problem = with_argument(problem, "x1", replace(problem.spec("x1"), dtype="float8_e5m2"))
     return as_torch_npu(problem) if draw(st.booleans()) else problem
@@ -80,13 +80,13 @@ def build_mx_view(draw: Draw, calls: SimpleNamespace, common: dict[str, Any]) ->
 def build_fp4(draw: Draw, calls: SimpleNamespace, common: dict[str, Any]) -> Problem:
     k, transposed = draw(st.sampled_from((4, 64, 66))), draw(st.booleans())
     n = draw(st.sampled_from((2, 63, 64) if transposed else (2, 64)))
-    return calls.mx(k=k, n=n, dtype="float4_e2m1fn", transposed=transposed, **common)
+    return calls.mx(k=k, n=n, elements="float4_e2m1fn", transposed=transposed, **common)
 
 
 def build_fp4_nz(draw: Draw, calls: SimpleNamespace, common: dict[str, Any]) -> Problem:
     k, n, e = 128, draw(st.sampled_from((64, 128))), common["e"]
     x2 = TensorSpec((e, k, n), "float4_e2m1fn", "FRACTAL_NZ", storage_shape=(e, n // 64, k // 16, 16, 64))
-    return calls.mx(k=k, n=n, dtype="float4_e2m1fn", x2=x2, **common)
+    return calls.mx(k=k, n=n, elements="float4_e2m1fn", x2=x2, **common)
 
 
 def build_mxa8w4(draw: Draw, calls: SimpleNamespace, common: dict[str, Any]) -> Problem:

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from reference.golden import Golden
+from reference.golden_operator import Golden
 from reference.judging import C, Criterion, Judge, Judgement
 from reference.sentinel import unwritten
 

@@ -15,10 +15,10 @@ from gmmfr.cli_support import UsageFailure
 from gmmfr.loading import load_call
 from gmmfr.result import Result
 from gmmfr.running import run_backend
-from reference.compare import Comparison, compare
-from reference.golden import Golden, golden
+from reference.comparator import Comparison, compare
+from reference.golden_operator import Golden, golden
 from reference.operands import Operands
-from reference.validate import validate
+from reference.validator import validate
 
 
 @dataclass(frozen=True)
