@@ -58,7 +58,7 @@ GMMFR_INLINE void decode_byte(Floats& value, const Words& words) {
         constexpr int kShift = 23 - Form::mantissa;
         const Words shifted = move_bits<8 * byte, Form::bits, kShift>(words);
         const Words ones = shifted + ((Form::bias + 1) << 23);
-        const Floats implied = (Floats)(Words{} + ((Form::bias + 1) << 23));
+        const Floats implied = (Floats)(((Form::bias + 1) << 23) - Words{});
         const Words tiny = (Words)((Floats)ones - implied);
         Words bits = shifted < (1U << 23) ? tiny : shifted + (Form::bias << 23);
         if constexpr (format == CodeFormat::e4m3) {
@@ -181,7 +181,7 @@ void multiply_rows(int depth, const float* a, const float* b, float* c, ptrdiff_
         Floats right[kStripVectors];
         for (int v = 0; v < kStripVectors; ++v) load(right[v], b + k * kStripColumns + v * kLanes);
         for (int i = 0; i < rows; ++i) {
-            const Floats left = Floats{} + a[k * rows + i];
+            const Floats left = a[k * rows + i] - Floats{};  // a splat: subtracting zero folds away
             for (int v = 0; v < kStripVectors; ++v) sum[i][v] += left * right[v];
         }
     }
