@@ -56,6 +56,10 @@ class Handle:
         self._finalizer = weakref.finalize(self, _collect, context, cell, destroy, noun)
         self._finalizer.atexit = context.runtime.owned
 
+    def leave_exit_to_owner(self) -> None:
+        """Do nothing at interpreter exit: whoever holds this handle closes it there, in the right order."""
+        self._finalizer.atexit = False
+
     @property
     def closed(self) -> bool:
         """Whether the handle was closed or given away."""

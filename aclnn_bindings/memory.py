@@ -90,6 +90,7 @@ class MemoryPool:
                 self._in_use += size
                 return blocks.pop()
         block = self._allocate(size)
+        block.leave_exit_to_owner()
         with self._lock:
             self._misses += 1
             self._in_use += size

@@ -13,11 +13,12 @@ import numpy as np
 from aclnn_bindings.errors import BindingError, ClosedHandleError
 from aclnn_bindings.execution import Execution
 from aclnn_bindings.handles import warn_unclosed
-from aclnn_bindings.placement import Placement, Source
+from aclnn_bindings.placement import Placement
 from aclnn_bindings.preparation import prepare
 from aclnn_bindings.resources import Resources, milliseconds
 from aclnn_bindings.sources import Array, DeviceAddress
 from aclnn_bindings.streams import BorrowedStream
+from aclnn_bindings.torch_support import Source, adopt, as_source
 from reference.problem import INPUTS, Problem
 
 if TYPE_CHECKING:
@@ -70,8 +71,8 @@ class Plan:
         milliseconds(timeout)
         self._lock = threading.RLock()
         self._preparation = prepare(problem)
-        self._sources = {name: source for name, source in sources.items() if source is not None}
-        self._out = out
+        self._adopted = adopted = adopt(problem, sources, out, stream, device)
+        self._sources, self._out = adopted.sources, adopted.out
         self._validate = validate
         self.library = library
         self.timeout = timeout
@@ -79,14 +80,17 @@ class Plan:
         self.execute_seconds = 0.0
         self._check_sources()
         self._check_rules()
-        with library.runtime.bind(device) as context:
+        with library.runtime.bind(adopted.device) as context:
             context.sweep()
+            stream = adopted.stream
             self._resources = Resources(context, None if stream is None else BorrowedStream(stream))
             self._finalizer = weakref.finalize(self, _collect, self._resources)
             self._finalizer.atexit = library.runtime.owned
             try:
                 protect = self._preparation.destroys_x1 and not consume_x1
-                self._placement = Placement(self._preparation, self._sources, out, self._resources, protect)
+                self._placement = Placement(
+                    self._preparation, self._sources, self._out, self._resources, protect
+                )
                 self._execution = Execution(
                     library, self._preparation, self._placement, self._resources, deterministic, repeatable
                 )
@@ -130,6 +134,7 @@ class Plan:
             self._check_open()
             resources = self._resources
             with resources.context.current():
+                self._adopted.flush()
                 started = perf_counter()
                 self._execution.launch()
                 resources.synchronize(self.timeout)
@@ -140,6 +145,7 @@ class Plan:
         with self._lock:
             self._check_open()
             with self._resources.context.current():
+                self._adopted.flush()
                 self._execution.launch()
 
     def synchronize(self, timeout: float | None = None) -> None:

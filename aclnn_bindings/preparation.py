@@ -13,7 +13,7 @@ from reference.formats import number_format
 from reference.problem import Problem, ProblemError
 
 if TYPE_CHECKING:
-    from reference.validate import Report
+    from reference.validator import Report
 
 #: Declared with a flat storage shape in calls with an offset; see :class:`Preparation`.
 _FLAT_WITH_OFFSET = ("bias",)
@@ -65,14 +65,14 @@ class Preparation:
         """Raise for what the validator refuses in the shapes, or in ``values`` of group_list and row_index."""
         self.report.raise_for_violations(strict)
         if values:
-            from reference.validate import validate
+            from reference.validator import validate
 
             validate(self.problem, values).raise_for_violations(strict)
 
     @cached_property
     def report(self) -> Report:
         """The validator's verdict on the shapes, without values."""
-        from reference.validate import validate
+        from reference.validator import validate
 
         return validate(self.problem)
 

@@ -43,7 +43,9 @@ class StreamPool:
         try:
             return self._idle.pop()
         except IndexError:
-            return Stream(self._context)
+            stream = Stream(self._context)
+            stream.leave_exit_to_owner()
+            return stream
 
     def release(self, stream: Stream) -> None:
         """Take back a stream with no work on it."""

@@ -1,0 +1,151 @@
+"""torch tensors as arguments: CPU tensors as views, NPU tensors by address on torch_npu's current stream.
+
+torch is imported in one place, :func:`import_torch`, and only by who needs it: a caller with tensors has torch.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from aclnn_bindings.errors import BindingError
+from aclnn_bindings.sources import Array, DeviceAddress
+from reference.operands import host_array
+from reference.problem import Problem, TensorSpec
+from reference.torch_tensors import array_of, describe_tensor, is_device_tensor, is_tensor, tensor_of
+
+#: A plan's argument: an array, device memory, or a tensor of torch.
+Source = Array | DeviceAddress | Any
+
+
+def import_torch() -> Any:
+    """The module torch; :class:`BindingError` says what to do where it cannot be imported."""
+    try:
+        return importlib.import_module("torch")
+    except ModuleNotFoundError as error:
+        if error.name != "torch":
+            raise
+        raise BindingError("torch is not installed: pip install torch==2.13.0") from None
+    except RuntimeError as error:
+        if "backend extension" not in str(error):
+            raise
+        cause = error.__cause__ or error
+        raise BindingError(
+            f"torch loads torch_npu by itself, and that failed: {cause}\n"
+            "Without an NPU, set TORCH_DEVICE_BACKEND_AUTOLOAD=0 before torch is imported, or start the script with "
+            "`gmmfr simulate -- python ...`; with one, source the toolkit's set_env.sh first."
+        ) from error
+
+
+@dataclass(frozen=True)
+class Adopted:
+    """The arguments of a plan with every tensor turned into what the plan works on.
+
+    ``device_of`` is the first NPU tensor, whose device and current stream the plan uses; ``result`` the tensor that
+    the output goes to, if it is one; ``fresh`` says that this tensor is the plan's own; ``tensors`` that the caller
+    speaks torch.
+    """
+
+    sources: dict[str, Array | DeviceAddress]
+    out: Array | DeviceAddress | None
+    stream: int | None
+    device: int | None
+    device_of: Any = None
+    result: Any = None
+    fresh: bool = False
+    tensors: bool = False
+
+    def flush(self) -> None:
+        """Let torch_npu hand everything that it has queued on the host to the device."""
+        if self.device_of is not None:
+            current_stream(self.device_of)
+
+    def give(self, array: Array | None) -> Any:
+        """The output as the caller wants it: ``array``, or the tensor that holds it."""
+        if self.result is not None:
+            return self.result.clone() if self.fresh else self.result
+        return tensor_of(array) if self.tensors and array is not None else array
+
+
+def adopt(
+    problem: Problem, sources: Mapping[str, Source], out: Source | None, stream: int | None, device: int | None
+) -> Adopted:
+    """Turn the tensors among a plan's arguments into arrays and addresses; everything else stays as it is."""
+    plain = {
+        name: as_source(name, source, problem.spec(name) if problem.arguments.get(name) else None)
+        for name, source in sources.items()
+        if source is not None
+    }
+    on_device = [
+        value for value in [*sources.values(), out] if is_device_tensor(value) and value.device.type == "npu"
+    ]
+    if not on_device:
+        tensors = any(is_tensor(value) for value in [*sources.values(), out])
+        array = out if out is None else as_source("out", out, problem.arguments["out"])
+        return Adopted(plain, array, stream, device, result=out if is_tensor(out) else None, tensors=tensors)
+    first = on_device[0]
+    _check_same_device(on_device, device)
+    target = new_output(first, problem) if out is None else out
+    return Adopted(
+        plain,
+        as_source("out", target, problem.arguments["out"]),
+        current_stream(first) if stream is None else stream,
+        int(first.device.index),
+        device_of=first,
+        result=target if is_tensor(target) else None,
+        fresh=out is None,
+        tensors=True,
+    )
+
+
+def as_source(name: str, value: Source, spec: TensorSpec | None) -> Array | DeviceAddress:
+    """One argument as the plan takes it; an NPU tensor must lie in memory as ``spec`` says."""
+    if isinstance(value, (np.ndarray, DeviceAddress)):
+        return value
+    if not is_device_tensor(value):
+        return array_of(name, value) if is_tensor(value) else host_array(name, value)
+    if value.device.type != "npu":
+        raise ValueError(f"{name}: expected a tensor on the CPU or an NPU, got one on {value.device}")
+    if spec is not None:
+        _check_layout(name, describe_tensor(name, value, spec.dtype), spec)
+    return DeviceAddress(value.untyped_storage().data_ptr(), owner=value)
+
+
+def current_stream(tensor: Any) -> int:
+    """Address of torch_npu's current stream on the tensor's device, after its host queue was handed over."""
+    return int(import_torch().npu.current_stream(tensor.device).npu_stream)
+
+
+def new_output(like: Any, problem: Problem) -> Any:
+    """An uninitialised output tensor on the device of ``like``."""
+    torch = import_torch()
+    return torch.empty(problem.spec("out").shape, dtype=torch.float32, device=like.device)
+
+
+def has_device_tensor(values: Iterable[Any]) -> bool:
+    """Whether any of the arguments is a tensor on a device."""
+    return any(is_device_tensor(value) for value in values)
+
+
+def _check_same_device(tensors: list[Any], device: int | None) -> None:
+    places = sorted({str(tensor.device) for tensor in tensors})
+    if len(places) > 1:
+        raise ValueError(f"tensors: expected all NPU tensors on one device, got {', '.join(places)}")
+    if device is not None and device != tensors[0].device.index:
+        raise ValueError(f"device: {device} given, the tensors are on {places[0]}")
+
+
+def _check_layout(name: str, got: TensorSpec, expected: TensorSpec) -> None:
+    same = (got.shape, got.dtype, got.format) == (expected.shape, expected.dtype, expected.format) and all(
+        length <= 1 or ours == theirs
+        for length, ours, theirs in zip(got.shape, got.element_strides, expected.element_strides, strict=True)
+    )
+    if not same or got.offset != expected.offset:
+        raise ValueError(
+            f"{name}: the tensor is {got.describe()}, the call says {expected.describe()}; "
+            "describe the call with Problem.from_arrays and the same tensors"
+        )
