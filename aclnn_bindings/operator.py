@@ -1,4 +1,4 @@
-"""The operator as one function: NumPy arrays in, NumPy array out."""
+"""The operator as one function: NumPy arrays or tensors of torch in, an array or tensor out."""
 
 from __future__ import annotations
 
@@ -11,8 +11,9 @@ import numpy as np
 from aclnn_bindings.library import find_library
 from aclnn_bindings.plan import Plan, Validation
 from aclnn_bindings.sources import Array
-from reference.operands import Operands
-from reference.problem import ProblemError
+from reference.operands import describe_call
+from reference.problem import Problem, ProblemError
+from reference.torch_tensors import array_of, is_device_tensor, is_tensor, tensor_of
 
 if TYPE_CHECKING:
     from aclnn_bindings.library import Library
@@ -49,7 +50,7 @@ def grouped_matmul_finalize_routing_v3(
     validate: Validation = "errors",
     consume_x1: bool = False,
     deterministic: bool | None = None,
-) -> Array:
+) -> Any:
     """Multiply the rows of x1 by their experts' weights and add them into the rows of ``out``; returns ``out``.
 
     The platform is that of the library's SoC.  Shapes, with m rows, e experts, batch output rows:
@@ -66,6 +67,9 @@ def grouped_matmul_finalize_routing_v3(
     ``Operands.from_arrays``.  ``library`` defaults to :func:`find_library`; the other arguments are those of
     :class:`Plan`.  The caller's arrays are never changed, but for ``out``.
 
+    Tensors of torch are taken as they are: on the CPU without a copy, on an NPU by address and in the order of
+    torch_npu's current stream.  The result is then a tensor on the same device.
+
     Raises :class:`reference.InvalidProblemError` for a call that the rules refuse, :class:`AclError` for one that the
     library refuses or that fails on the device.  With M = 0 or N = 0 on Ascend 950, where the operator writes
     nothing, the result is zeros plus the weighted shared input, with an :class:`InitialValueWarning`.
@@ -75,7 +79,7 @@ def grouped_matmul_finalize_routing_v3(
             f"batch, out: expected exactly one of them, got {'none' if out is None else 'both'}"
         )
     library = library or find_library()
-    operands = Operands.from_arrays(
+    problem, inputs = describe_call(
         platform=library.platform.name,
         x1=x1,
         x2=x2,
@@ -98,35 +102,54 @@ def grouped_matmul_finalize_routing_v3(
         tuning_config=tuning_config,
     )
     with Plan(
-        operands.problem,
-        operands.arrays,
+        problem,
+        inputs,
         library=library,
         out=out,
         device=device,
         timeout=timeout,
         validate=validate,
-        consume_x1=True,  # what one run destroys is the uploaded copy
+        # what one run destroys is the uploaded copy; a tensor on the device is the caller's
+        consume_x1=not is_device_tensor(x1),
         deterministic=deterministic,
         repeatable=False,
     ) as plan:
         plan.execute()
-        return initial_value(operands, out) if plan.writes_nothing else plan.result()
+        if not plan.writes_nothing:
+            result = plan.result()
+            tensors = not is_tensor(result) and any(is_tensor(value) for value in (x1, x2, scale, logit))
+            return tensor_of(result) if tensors else result
+    return _unwritten(problem, inputs, out, x1)
 
 
-def initial_value(operands: Operands, out: Array | None = None) -> Array:
+def _unwritten(problem: Problem, inputs: Mapping[str, Any], out: Any, like: Any) -> Any:
+    """The initial value where the operator wrote nothing, as the caller wants it."""
+    shared = inputs.get("shared_input")
+    host = (
+        shared if shared is None or not is_device_tensor(shared) else array_of("shared_input", shared.cpu())
+    )
+    target = array_of("out", out) if is_tensor(out) and not is_device_tensor(out) else out
+    value = initial_value(problem, host, None if is_device_tensor(target) else target)
+    if is_device_tensor(out):
+        out.copy_(tensor_of(value))
+    if is_tensor(out):
+        return out
+    return tensor_of(value).to(like.device) if is_tensor(like) else value
+
+
+def initial_value(problem: Problem, shared_input: Array | None, out: Array | None = None) -> Array:
     """What the operator starts from: zeros, and the weighted shared input in its rows.  Warns that it is no result."""
-    attributes, problem = operands.attributes, operands.problem
+    attributes = problem.attributes
     result = np.empty(problem.spec("out").shape, np.float32) if out is None else out
     result[...] = 0
-    shared = operands.shared_input
-    if shared is not None and shared.size:
+    if shared_input is not None and shared_input.size:
         first = attributes.shared_input_offset
-        rows = shared.astype(np.float32) * np.float32(attributes.shared_input_weight)
+        rows = shared_input.astype(np.float32) * np.float32(attributes.shared_input_weight)
         result[first : first + len(rows)] = rows
     warnings.warn(
         "M = 0 or N = 0: the operator returns at once and writes nothing; the result is its initial value "
         "(zeros and the weighted shared input)",
         InitialValueWarning,
-        stacklevel=3,
+        stacklevel=4,
     )
     return result

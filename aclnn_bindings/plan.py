@@ -6,7 +6,7 @@ import threading
 import weakref
 from collections.abc import Mapping
 from time import perf_counter
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
@@ -38,6 +38,8 @@ class Plan:
     ``problem`` describes the call, ``sources`` holds its inputs by name: NumPy arrays in the device layout, as
     ``Operands.arrays`` has them (uploaded once, never changed), or :class:`DeviceAddress` (used in place).  ``out`` is
     the array that :meth:`result` fills, or a :class:`DeviceAddress`; without it every result is a new array.
+    torch's CPU tensors stand for arrays and its NPU tensors for addresses; with one of these, device and stream are
+    by default the tensor's device and torch_npu's current stream.
 
     - ``library``: :func:`find_library` or :func:`simulator`.
     - ``device``: its number; default the calling thread's current device, else 0.
@@ -71,6 +73,7 @@ class Plan:
         milliseconds(timeout)
         self._lock = threading.RLock()
         self._preparation = prepare(problem)
+        self._given = problem
         self._adopted = adopted = adopt(problem, sources, out, stream, device)
         self._sources, self._out = adopted.sources, adopted.out
         self._validate = validate
@@ -155,24 +158,31 @@ class Plan:
             with self._resources.context.current():
                 self._resources.synchronize(self.timeout if timeout is None else timeout)
 
-    def result(self) -> Array:
-        """The output of the last run, after waiting for it: in the caller's array, else in a new one (batch, n)."""
+    def result(self) -> Any:
+        """The output of the last run, after waiting for it: in the caller's ``out``, else in a new array (batch, n).
+
+        A tensor of torch where ``out`` or an input is one, on the device of the NPU tensors among them.
+        """
         with self._lock:
             self._check_open()
             out = self._out if isinstance(self._out, np.ndarray) else None
             with self._resources.context.current():
                 if self._resources.pending:
                     self._resources.synchronize(self.timeout)
-                if self.writes_nothing and out is not None:
-                    return out
-                if self.writes_nothing:
+                adopted = self._adopted
+                if self.writes_nothing and (out is None and adopted.result is None or adopted.fresh):
                     raise BindingError(
                         "the operator wrote nothing (M = 0 or N = 0) and no out was given to leave as it is"
                     )
-                return self._placement.download(out)
+                if self.writes_nothing or (adopted.result is not None and out is None):
+                    return adopted.give(out)
+                return adopted.give(self._placement.download(out))
 
-    def update(self, **arrays: Array) -> None:
-        """Give inputs new data of the same shape and layout for the runs that follow; copied before it returns."""
+    def update(self, **arrays: Any) -> None:
+        """Give inputs new data of the same shape and layout for the runs that follow; copied before it returns.
+
+        The data is on the host: NumPy arrays, CPU tensors.  For NPU tensors there is :meth:`bind`.
+        """
         with self._lock:
             self._check_open()
             for name in arrays:
@@ -180,30 +190,37 @@ class Plan:
                     raise ValueError(
                         f"{name}: the call has no such argument; it has {', '.join(self._sources)}"
                     )
-            self._sources.update(arrays)
+            fresh = {name: as_source(name, value, self._given.spec(name)) for name, value in arrays.items()}
+            _check_host(fresh)
+            self._sources.update(fresh)
             if any(name in arrays for name in _VALUE_ARGUMENTS):
                 self._check_rules()
             with self._resources.context.current():
                 if self._resources.pending:
                     self._resources.synchronize(self.timeout)
-                for name, array in arrays.items():
+                for name, array in fresh.items():
                     self._placement.upload(name, array)
             if "x1" in arrays:
                 self._execution.x1_is_intact = True
 
-    def bind(self, **sources: DeviceAddress) -> None:
-        """Use other device memory of the caller, of the same shape and layout, for the runs that follow."""
+    def bind(self, **sources: Any) -> None:
+        """Use other device memory of the caller, of the same shape and layout, for the runs that follow.
+
+        Each is a :class:`DeviceAddress` or an NPU tensor.
+        """
         with self._lock:
             self._check_open()
             with self._resources.context.current():
                 if self._resources.pending:
                     self._resources.synchronize(self.timeout)
-                for name, source in sources.items():
+                for name, value in sources.items():
                     if name != "out" and name not in self._sources:
                         raise ValueError(f"{name}: the call has no such argument")
+                    source = _device_source(name, value, self._given)
                     self._execution.bind(name, source)
                     if name == "out":
                         self._out = source
+                        self._adopted = self._adopted.with_output(value)
                     else:
                         self._sources[name] = source
 
@@ -260,6 +277,19 @@ class Plan:
             if isinstance(self._sources.get(name), np.ndarray)
         }
         self._preparation.check(values, strict=self._validate == "strict")
+
+
+def _check_host(sources: Mapping[str, Array | DeviceAddress]) -> None:
+    for name, source in sources.items():
+        if isinstance(source, DeviceAddress):
+            raise ValueError(f"{name}: update copies from the host; use device memory in place with bind()")
+
+
+def _device_source(name: str, value: Any, problem: Problem) -> DeviceAddress:
+    source = as_source(name, value, problem.arguments[name])
+    if isinstance(source, DeviceAddress):
+        return source
+    raise ValueError(f"{name}: bind takes device memory; give host data with update()")
 
 
 def _check_out(out: Array, problem: Problem) -> None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -64,6 +64,10 @@ class Adopted:
         if self.device_of is not None:
             current_stream(self.device_of)
 
+    def with_output(self, out: Any) -> Adopted:
+        """The same arguments with another output: a tensor, or device memory that the caller reads."""
+        return replace(self, result=out if is_tensor(out) else None, fresh=False)
+
     def give(self, array: Array | None) -> Any:
         """The output as the caller wants it: ``array``, or the tensor that holds it."""
         if self.result is not None:
@@ -72,7 +76,11 @@ class Adopted:
 
 
 def adopt(
-    problem: Problem, sources: Mapping[str, Source], out: Source | None, stream: int | None, device: int | None
+    problem: Problem,
+    sources: Mapping[str, Source],
+    out: Source | None,
+    stream: int | None,
+    device: int | None,
 ) -> Adopted:
     """Turn the tensors among a plan's arguments into arrays and addresses; everything else stays as it is."""
     plain = {

@@ -313,7 +313,7 @@ def test_missing_and_surplus_data_are_named(small_mx: Operands, simulator_of: Si
 def test_with_no_rows_the_plan_leaves_out_untouched(simulator_of: SimulatorOf) -> None:
     operands = Case("empty", "mxfp8", 0, 64, 32, 2, 4, options={"counts": [0, 0]}).make()
     out = np.full((4, 32), 3.5, np.float32)
-    with Plan(operands.problem, operands.arrays, library=simulator_of(operands), out=out, validate="off") as plan:
+    with Plan(operands.problem, operands.arrays, library=simulator_of(operands), out=out) as plan:
         assert plan.writes_nothing
         assert plan.workspace_size == 0
         plan.execute()
