@@ -8,7 +8,7 @@ from reference.rules import mx_checks as checks
 from reference.rules.build import dtype_rule, format_rule, rank_rule, row, shape_rule
 from reference.rules.call import Call
 from reference.rules.model import MX, ON_950, PERTOKEN, Findings, Rule, describe, one
-from reference.rules.shared import common
+from reference.rules.shared import common, hint_experts, hint_rows
 from reference.status import INNER_NULLPTR, NULLPTR
 
 BOTH = (*MX, *PERTOKEN)
@@ -47,6 +47,7 @@ _row = partial(row, source=CHECK)
 _dtype = partial(dtype_rule, source=CHECK)
 _rank = partial(rank_rule, source=CHECK)
 _shape = partial(shape_rule, source=CHECK)
+PAIRS = "two factors per 64 values of k, one power of two per 32"
 _E8M0 = ("float8_e8m0fnu",)
 
 PREPARE: tuple[Rule, ...] = (
@@ -115,7 +116,7 @@ _DTYPE_ROWS = (
 _RANK_ROWS = (
     _rank("x1", "(m, k)", BOTH),
     _rank("x2", "(e, k, n)", BOTH, hint="weights of all experts in one tensor"),
-    _rank("scale", "(e, k/64, n, 2)", MX, hint="two factors per 64 values of k, one power of two per 32"),
+    _rank("scale", "(e, k/64, n, 2)", MX, hint=PAIRS),
     _rank("scale", "(e, 1, n)", PERTOKEN),
     _rank("group_list", "(e,)", BOTH),
     _rank("logit", "(m,)", BOTH),
@@ -163,12 +164,12 @@ _SHAPE_ROWS = (
         source=f"{CHECK}; an older documentation page shows the transposed layout only",
     ),
     _shape("scale", "(e, 1, n)", _pertoken_scale, ("e", "n"), PERTOKEN),
-    _shape("logit", "(m,)", rows, ("m",), BOTH),
-    _shape("row_index", "(m,)", rows, ("m",), BOTH),
+    _shape("logit", "(m,)", rows, ("m",), BOTH, hint=hint_rows),
+    _shape("row_index", "(m,)", rows, ("m",), BOTH, hint=hint_rows),
     common("out-columns", BOTH, CHECK),
-    _shape("pertoken_scale", "(m, k/64, 2)", checks.pertoken_shape, ("m", "k"), MX),
-    _shape("pertoken_scale", "(m,)", rows, ("m",), PERTOKEN),
-    _shape("bias", "(e, n)", bias, ("e", "n"), BOTH),
+    _shape("pertoken_scale", "(m, k/64, 2)", checks.pertoken_shape, ("m", "k"), MX, hint=PAIRS),
+    _shape("pertoken_scale", "(m,)", rows, ("m",), PERTOKEN, hint=hint_rows),
+    _shape("bias", "(e, n)", bias, ("e", "n"), BOTH, hint=hint_experts),
     common("shared-rows", BOTH, CHECK),
     common("shared-range", BOTH, CHECK),
     common("shared-columns", BOTH, CHECK),
@@ -185,14 +186,6 @@ _SHAPE_ROWS = (
 
 _FORMAT_ROWS = (
     format_rule(INPUTS, BOTH, CHECK),
-    _row(
-        "x2-format",
-        "FP8 per token takes FRACTAL_NZ weights",
-        "format",
-        checks.check_nz_only,
-        paths=PERTOKEN,
-        importance=60,
-    ),
     _row(
         "out-format", "out is in a base format", "format", checks.check_out_private, paths=BOTH, importance=60
     ),

@@ -7,8 +7,8 @@ from functools import partial
 from reference.rules import mx_checks as checks
 from reference.rules.build import dtype_rule, format_rule, rank_rule, row, shape_rule
 from reference.rules.model import MXA8W4, Rule
-from reference.rules.mx import INPUTS, INTEGER, LOGIT, OUT, SHARED, bias, rows
-from reference.rules.shared import common
+from reference.rules.mx import INPUTS, INTEGER, LOGIT, OUT, PAIRS, SHARED, bias, rows
+from reference.rules.shared import common, hint_experts, hint_rows
 from reference.status import INNER_NULLPTR, NULLPTR
 
 CHECK = "950 MxA8W4 checker"
@@ -18,7 +18,6 @@ _dtype = partial(dtype_rule, source=CHECK, paths=MXA8W4)
 _rank = partial(rank_rule, source=CHECK, paths=MXA8W4)
 _shape = partial(shape_rule, source=CHECK, paths=MXA8W4)
 _E8M0 = ("float8_e8m0fnu",)
-_PAIRS = "two factors per 64 values of k, one power of two per 32"
 
 RULES: tuple[Rule, ...] = (
     _row(
@@ -32,7 +31,7 @@ RULES: tuple[Rule, ...] = (
     _dtype("scale", _E8M0, hint=checks.hint_scale_dtype),
     _dtype("row_index", ("int64",), hint=INTEGER),
     _dtype("pertoken_scale", _E8M0, hint=checks.hint_scale_dtype),
-    _dtype("bias", ("bfloat16",)),
+    _dtype("bias", ("bfloat16",), hint="the model's bias, added before the product with logit"),
     _dtype("group_list", ("int64",), hint=INTEGER),
     _dtype("shared_input", ("bfloat16",), hint=SHARED),
     _dtype("logit", ("float32",), hint=LOGIT),
@@ -42,8 +41,8 @@ RULES: tuple[Rule, ...] = (
     _rank("x1", "(m, k)"),
     _rank("x2", "(e, n, k)"),
     _row("x2-storage", "x2 has 5 storage axes", "storage", checks.check_storage_five, importance=41),
-    _rank("scale", "(e, n, k/64, 2)", hint=_PAIRS),
-    _rank("pertoken_scale", "(m, k/64, 2)", hint=_PAIRS),
+    _rank("scale", "(e, n, k/64, 2)", hint=PAIRS),
+    _rank("pertoken_scale", "(m, k/64, 2)", hint=PAIRS),
     _rank("group_list", "(e,)"),
     _rank("logit", "(m,)"),
     _rank("row_index", "(m,)"),
@@ -60,11 +59,11 @@ RULES: tuple[Rule, ...] = (
     _row("k-32", "MxA8W4: k is a multiple of 32", "shape", checks.check_k_32, importance=48),
     _row("n-32", "MxA8W4: n is a multiple of 32", "shape", checks.check_n_32, importance=48),
     _row("scale-shape", "scale is (e, n, k/64, 2)", "shape", checks.check_scale_shape, importance=50),
-    _shape("pertoken_scale", "(m, k/64, 2)", checks.pertoken_shape, ("m", "k")),
-    _shape("logit", "(m,)", rows, ("m",)),
-    _shape("row_index", "(m,)", rows, ("m",)),
+    _shape("pertoken_scale", "(m, k/64, 2)", checks.pertoken_shape, ("m", "k"), hint=PAIRS),
+    _shape("logit", "(m,)", rows, ("m",), hint=hint_rows),
+    _shape("row_index", "(m,)", rows, ("m",), hint=hint_rows),
     common("out-columns", MXA8W4, CHECK),
-    _shape("bias", "(e, n)", bias, ("e", "n")),
+    _shape("bias", "(e, n)", bias, ("e", "n"), hint=hint_experts),
     common("shared-rows", MXA8W4, CHECK),
     common("shared-range", MXA8W4, CHECK),
     common("shared-columns", MXA8W4, CHECK),

@@ -2,8 +2,20 @@
 
 from __future__ import annotations
 
+from reference.problem import TensorSpec
+from reference.rules.build import experts_by_argument, join_hints
 from reference.rules.call import Call
-from reference.rules.model import Findings, Path, Rule, Unchecked, one, show, unknown
+from reference.rules.model import (
+    Findings,
+    Path,
+    Rule,
+    Unchecked,
+    describe,
+    describe_weight,
+    one,
+    show,
+    unknown,
+)
 from reference.status import INVALID
 
 _ROWS = "it counts rows of out (rank * batch/dp), not elements"
@@ -115,19 +127,14 @@ def check_inner(call: Call) -> Findings:
 
 
 def _weight_axes(call: Call) -> str:
-    from reference.rules.model import describe, describe_weight
-
     x1 = f"x1 is {describe(call.x1)}" if call.x1 is not None else ""
     hint = f"{x1}, x2 is {describe_weight(call)}"
     if call.on_950 and call.k == call.n:
-        hint += (
-            "; x2 looks transposed: pass transpose_x2" if not call.x2_transposed else "; x2 is not transposed"
-        )
+        hint += "; is transpose_x2 right?" if call.x2_transposed else "; is x2 (e, n, k)? then transpose_x2"
     return hint
 
 
 def check_group_list_length(call: Call) -> Findings:
-    from reference.rules.build import experts_by_argument, join_hints
 
     groups = call.group_list
     if groups is None:
@@ -145,6 +152,14 @@ def check_group_list_length(call: Call) -> Findings:
     return one(
         "group_list", show((call.e,)), show(groups.shape), join_hints(slicing, experts_by_argument(call))
     )
+
+
+def hint_experts(call: Call, spec: TensorSpec) -> str:
+    return join_hints(f"x2 is {describe_weight(call)}", experts_by_argument(call))
+
+
+def hint_rows(call: Call, spec: TensorSpec) -> str:
+    return f"one entry per row of x1 {show(call.x1.shape)}" if call.x1 is not None else ""
 
 
 #: One row each, to be given its paths and source by a platform's table.

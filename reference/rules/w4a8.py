@@ -9,7 +9,7 @@ from reference.rules.build import dtype_rule, format_rule, rank_rule, row, shape
 from reference.rules.call import Call
 from reference.rules.entry import hint_platform
 from reference.rules.model import W4A8, Rule
-from reference.rules.shared import common
+from reference.rules.shared import common, hint_experts, hint_rows
 from reference.status import INNER_NULLPTR
 
 RANKS = "op_api CheckDimRange (A2/A3)"
@@ -117,13 +117,13 @@ _SHAPE_ROWS = (
     common("group-list-type", W4A8, CHECK),
     _shape("scale", "(e, 1, n)", _scale, ("e", "n"), hint=checks.hint_scale_shape),
     _shape("offset", "(e, 1, n)", _scale, ("e", "n"), hint=checks.hint_offset_shape),
-    _shape("bias", "(e, n)", _bias, ("e", "n"), hint=checks.hint_experts),
-    _shape("pertoken_scale", "(m,)", _rows, ("m",), hint=checks.hint_rows),
+    _shape("bias", "(e, n)", _bias, ("e", "n"), hint=hint_experts),
+    _shape("pertoken_scale", "(m,)", _rows, ("m",), hint=hint_rows),
     common("group-list-length", W4A8, CHECK),
     common("shared-rows", W4A8, CHECK),
     common("shared-columns", W4A8, CHECK),
-    _shape("logit", "(m,)", _rows, ("m",), hint=checks.hint_rows),
-    _shape("row_index", "(m,)", _rows, ("m",), hint=checks.hint_rows),
+    _shape("logit", "(m,)", _rows, ("m",), hint=hint_rows),
+    _shape("row_index", "(m,)", _rows, ("m",), hint=hint_rows),
     common("shared-range", W4A8, f"{CHECK}; the documentation page asks for batch/dp <= batch/e instead"),
     _check("empty", "no argument is empty", "shape", checks.check_empty, importance=44),
 )

@@ -146,16 +146,8 @@ def hint_scale_shape(call: Call, spec: TensorSpec) -> str:
     return join_hints(*hints, experts_by_argument(call))
 
 
-def hint_experts(call: Call, spec: TensorSpec) -> str:
-    return join_hints(f"x2 is {describe_weight(call)}", experts_by_argument(call))
-
-
 def hint_offset_shape(call: Call, spec: TensorSpec) -> str:
     return join_hints(OFFSET, experts_by_argument(call))
-
-
-def hint_rows(call: Call, spec: TensorSpec) -> str:
-    return f"one entry per row of x1 {show(call.x1.shape)}" if call.x1 is not None else ""
 
 
 def check_empty(call: Call) -> Findings:

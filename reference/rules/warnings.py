@@ -22,7 +22,7 @@ def check_empty_call(call: Call) -> Findings:
 
 
 def check_square_scale(call: Call) -> Findings:
-    if call.groups is None or call.groups != call.n or call.scale is None or len(call.scale.shape) != 4:
+    if call.groups in (None, 1) or call.groups != call.n or call.scale is None or len(call.scale.shape) != 4:
         return None
     if call.x2_turned or call.scale_turned:
         return None
