@@ -170,7 +170,7 @@ class Plan:
                 if self._resources.pending:
                     self._resources.synchronize(self.timeout)
                 adopted = self._adopted
-                if self.writes_nothing and (out is None and adopted.result is None or adopted.fresh):
+                if self.writes_nothing and (adopted.fresh or (out is None and adopted.result is None)):
                     raise BindingError(
                         "the operator wrote nothing (M = 0 or N = 0) and no out was given to leave as it is"
                     )

@@ -123,20 +123,29 @@ class AclnnBackend(Backend):
 
 
 def run_library(name: str, library: Library, device: str, operands: Operands) -> Result:
-    """Run both phases on ``library``: the operands loaded, then timed from phase 1 to synchronise."""
+    """Run both phases on ``library``: the operands loaded, then timed from phase 1 to synchronise.
+
+    The vendor's library reads NPU tensors where they are; its kernel may not overwrite the caller's x1.
+    """
     from aclnn_bindings import Plan
     from aclnn_bindings.operator import InitialValueWarning, initial_value
 
+    problem, sources = operands.problem, dict(operands.arrays)
+    if library.provider == "vendor" and operands.devices:
+        problem, sources = operands.on_device()
+    keeps_x1 = sources.get("x1") is not operands.x1
     with Plan(
-        operands.problem, operands.arrays, library=library, validate="off", consume_x1=True, repeatable=False
+        problem, sources, library=library, validate="off", consume_x1=not keeps_x1, repeatable=False
     ) as plan:
         plan.execute()
         seconds = plan.seconds
         if not plan.writes_nothing:
-            return Result(name, plan.result(), device, seconds)
+            out = plan.result()
+            host = out if isinstance(out, np.ndarray) else out.cpu().numpy()
+            return Result(name, host, device, seconds)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", InitialValueWarning)
-        out = initial_value(operands)
+        out = initial_value(operands.problem, operands.shared_input)
     note = "the operator writes nothing with M = 0 or N = 0; the result is its initial value"
     return Result(name, out, device, seconds, notes=(note,))
 

@@ -70,6 +70,14 @@ class Operands:
         """Rows of out."""
         return self.problem.batch
 
+    def on_device(self) -> tuple[Problem, dict[str, Any]]:
+        """The same call on the tensors in ``devices``: described as they lie there, with the inputs by name."""
+        specs: dict[str, TensorSpec | None] = dict(self.problem.arguments)
+        for name, tensor in self.devices.items():
+            specs[name] = describe_tensor(name, tensor, self.problem.spec(name).dtype)
+        problem = Problem(self.problem.platform, specs, self.problem.attributes)
+        return problem, {**self.arrays, **self.devices}
+
     @classmethod
     def from_arrays(
         cls,
