@@ -37,6 +37,7 @@ from reference import (
 )
 from reference.comparator import C
 from reference.formats import decode_table
+from reference.judging import Judge
 from reference.routing import RoutedRows
 
 BATCH, TOPK, EXPERTS = 12, 3, 8
@@ -178,10 +179,7 @@ def make_part(
     np.add.at(bounds[0], token, logit * hard)
     np.add.at(bounds[1], token, logit**2 * variance)
     reference = golden(operands, magnitudes=True)  # what the arithmetic of the device may add
-    assert reference.magnitude is not None
-    assert reference.terms is not None
-    arithmetic = C * 2.0**-24 * np.sqrt(reference.terms)[:, None] * reference.magnitude
-    arithmetic += 0 if reference.rounding is None else reference.rounding
+    arithmetic = Judge(reference).bound(slice(None))
     return Part(operands, bounds[0] + arithmetic, bounds[1] + arithmetic**2 / 36)
 
 
