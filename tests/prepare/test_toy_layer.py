@@ -35,7 +35,6 @@ from reference import (
     quantise_int8,
     quantise_mx,
 )
-from reference.comparator import C
 from reference.formats import decode_table
 from reference.judging import Judge
 from reference.routing import RoutedRows
