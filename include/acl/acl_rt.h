@@ -101,7 +101,7 @@ aclError aclrtDestroyContext(aclrtContext context);
 aclError aclrtSetCurrentContext(aclrtContext context);
 aclError aclrtGetCurrentContext(aclrtContext *context);
 
-/* Device memory: size is rounded up to 32 bytes, plus 32 bytes; the address is 64-byte aligned */
+/* Memory: the device rounds size up to 32 bytes and adds 32 */
 aclError aclrtMalloc(void **devPtr, size_t size, aclrtMemMallocPolicy policy);
 aclError aclrtMallocAlign32(void **devPtr, size_t size, aclrtMemMallocPolicy policy);
 aclError aclrtFree(void *devPtr);
