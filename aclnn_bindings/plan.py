@@ -13,6 +13,7 @@ import numpy as np
 from aclnn_bindings.errors import BindingError, ClosedHandleError
 from aclnn_bindings.execution import Execution
 from aclnn_bindings.handles import warn_unclosed
+from aclnn_bindings.observers import FinishedRun, observed, tell
 from aclnn_bindings.placement import Placement
 from aclnn_bindings.preparation import prepare
 from aclnn_bindings.resources import Resources, milliseconds
@@ -175,8 +176,15 @@ class Plan:
                         "the operator wrote nothing (M = 0 or N = 0) and no out was given to leave as it is"
                     )
                 if self.writes_nothing or (adopted.result is not None and out is None):
-                    return adopted.give(out)
-                return adopted.give(self._placement.download(out))
+                    return self._tell(adopted.give(out))
+                return self._tell(adopted.give(self._placement.download(out)))
+
+    def _tell(self, result: Any) -> Any:
+        """Let observers see the run that ``result`` is the output of."""
+        if observed():
+            intact = self._execution.x1_is_intact or not isinstance(self._sources["x1"], DeviceAddress)
+            tell(FinishedRun(self._given, dict(self._sources), result, self.library, self.seconds, intact))
+        return result
 
     def update(self, **arrays: Any) -> None:
         """Give inputs new data of the same shape and layout for the runs that follow; copied before it returns.
