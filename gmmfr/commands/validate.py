@@ -33,6 +33,8 @@ def command(problem: str, strict: bool, check_bias: bool, seed: int, as_json: bo
     from reference.validator import validate
 
     calls, is_list = load_problems(problem, seed)
+    if check_bias and any("x2" not in values for _, values in calls):
+        raise UsageFailure("--bias reads the weights: give a bundle or a case")
     reports = [validate(call, values, check_bias=check_bias) for call, values in calls]
     if as_json:
         documents = [report.to_json(strict) for report in reports]
