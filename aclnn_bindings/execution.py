@@ -65,9 +65,8 @@ class Execution:
             self._tuning = resources.keep(IntArray(resources.context, self._preparation.tuning_config))
         if self._tensors is not None:
             resources.retire(self._tensors)
-        self._tensors = resources.keep(
-            Tensors(resources.context, self._preparation.table, self._placement.addresses)
-        )
+        table = self._preparation.table(self._wants_repeatable)
+        self._tensors = resources.keep(Tensors(resources.context, table, self._placement.addresses))
         self._executor = resources.keep(Executor(resources.context))
         size = ffi.new("uint64_t *")
         tuning = ffi.NULL if self._tuning is None else self._tuning.pointer

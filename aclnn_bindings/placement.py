@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from aclnn_bindings._acl import ffi, lib
-from aclnn_bindings.memory import DeviceMemory, address_of
+from aclnn_bindings.memory import DeviceMemory
 from aclnn_bindings.preparation import Preparation
 from aclnn_bindings.resources import Resources
 from aclnn_bindings.sources import Array, DeviceAddress, storage_image, strided_view
@@ -70,9 +70,10 @@ class Placement:
             raise ValueError(
                 f"{name}: its memory belongs to the caller; write it there, or bind another address"
             )
-        image = storage_image(name, array, self._preparation.specs[name])
+        preparation = self._preparation
+        image = storage_image(name, array, preparation.specs[name], preparation.nbytes[name])
         if image.nbytes:
-            self._blocks[name].upload(address_of(image), image.nbytes)
+            self._blocks[name].upload(image)
 
     def bind(self, name: str, source: DeviceAddress) -> int:
         """Use other device memory of the caller for ``name``; the address that the operator must get."""
@@ -103,9 +104,9 @@ class Placement:
         if target.size == 0:
             return target
         if spec.strides is None and spec.offset == 0 and target.flags.c_contiguous:
-            self._blocks["out"].download(address_of(target), target.nbytes)
+            self._blocks["out"].download(target)
             return target
         storage = np.empty(self._preparation.nbytes["out"] // target.itemsize, target.dtype)
-        self._blocks["out"].download(address_of(storage), storage.nbytes)
+        self._blocks["out"].download(storage)
         target[...] = strided_view(storage, spec)
         return target

@@ -4,40 +4,47 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import cached_property, lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from aclnn_bindings.phase_one import scalars_of
 from aclnn_bindings.sources import storage_bytes
 from aclnn_bindings.tensors import DescriptorTable, device_specs
 from reference.formats import number_format
 from reference.problem import Problem, ProblemError
+from reference.validator import Report, validate
 
-if TYPE_CHECKING:
-    from reference.validator import Report
-
-#: Declared with a flat storage shape in calls with an offset; see :class:`Preparation`.
-_FLAT_WITH_OFFSET = ("bias",)
 
 
 class Preparation:
     """Layouts, descriptors, sizes and verdict of one problem.
 
-    Base libraries before the middle of 2026 left offset out of the key of their phase-1 cache: a call with an offset
-    after the same call without would get the other one's kernel.  The storage shape is in the key and means nothing
-    for a contiguous tensor (torch_npu always declares it flat), so calls with an offset declare bias's flat and
-    calls without declare it as it is: they never share an entry, under the old key or the new.
+    The library keeps the result of a phase 1 under a key of the call's shapes, storage shapes included.  Two kinds of
+    calls must not meet an entry of another kind, so each declares the storage of a contiguous tensor flat that the
+    others declare as it is; the operator reads none of it (torch_npu always declares all of them flat):
+
+    - calls with an offset, by bias: libraries before the middle of 2026 left offset out of the key, and a call with an
+      offset would get the kernel of the same call without;
+    - repeatable calls, by scale: an executor that comes from the cache cannot be made repeatable.
     """
 
     def __init__(self, problem: Problem) -> None:
         self.specs = device_specs(problem)
         self.problem = Problem(problem.platform, self.specs, problem.attributes)
-        self.table = DescriptorTable(self.specs, _FLAT_WITH_OFFSET if "offset" in self.specs else ())
+        self._tables: dict[bool, DescriptorTable] = {}
         self._given = problem
         self.nbytes = {name: storage_bytes(spec) for name, spec in self.specs.items()}
         self.scalars = scalars_of(problem.attributes)
         self.tuning_config = problem.attributes.tuning_config
         #: The Atlas A2/A3 kernel writes its halves of x1 into x1's own memory.
         self.destroys_x1 = problem.platform_row.family == "a2a3"
+
+    def table(self, repeatable: bool) -> DescriptorTable:
+        """The descriptors for a repeatable executor, or for an ordinary one."""
+        found = self._tables.get(repeatable)
+        if found is None:
+            flat = [*(["bias"] if "offset" in self.specs else []), *(["scale"] if repeatable else [])]
+            found = self._tables[repeatable] = DescriptorTable(self.specs, flat)
+        return found
 
     @cached_property
     def writes_nothing(self) -> bool:
@@ -63,17 +70,14 @@ class Preparation:
 
     def check(self, values: Mapping[str, Any], strict: bool) -> None:
         """Raise for what the validator refuses in the shapes, or in ``values`` of group_list and row_index."""
-        self.report.raise_for_violations(strict)
         if values:
-            from reference.validator import validate
-
             validate(self.problem, values).raise_for_violations(strict)
+        else:
+            self.report.raise_for_violations(strict)
 
     @cached_property
     def report(self) -> Report:
         """The validator's verdict on the shapes, without values."""
-        from reference.validator import validate
-
         return validate(self.problem)
 
 

@@ -40,13 +40,14 @@ def storage_bytes(spec: TensorSpec) -> int:
     return number_format(spec.dtype).nbytes(storage_elements(spec))
 
 
-def storage_image(name: str, array: Array, spec: TensorSpec) -> Array:
-    """An array whose memory, from its first element on, is what the device's storage must hold.
+def storage_image(name: str, array: Array, spec: TensorSpec, nbytes: int) -> Array:
+    """An array whose memory, from its first element on, is what the device's storage of ``nbytes`` must hold.
 
     That is ``array`` itself where its memory already has the layout of ``spec``; nothing is copied then.
     """
-    if spec.offset == 0 and (_is_plain(array, spec) or _matches(array, spec)):
-        return array
+    if array.nbytes == nbytes and spec.offset == 0:
+        if (spec.strides is None and array.flags.c_contiguous) or _matches(array, spec):
+            return array
     fmt = number_format(spec.dtype)
     if fmt.per_byte == 2:
         raise ValueError(
@@ -65,13 +66,7 @@ def strided_view(storage: Array, spec: TensorSpec) -> Array:
     return np.lib.stride_tricks.as_strided(storage[spec.offset :], spec.shape, steps)
 
 
-def _is_plain(array: Array, spec: TensorSpec) -> bool:
-    return spec.strides is None and array.flags.c_contiguous and array.nbytes == storage_bytes(spec)
-
-
 def _matches(array: Array, spec: TensorSpec) -> bool:
-    """Whether the array is dense and its own description says the same shape and strides."""
-    if array.nbytes != storage_bytes(spec):
-        return False
+    """Whether the array's own description says the same shape and strides."""
     own = describe_carrier(array, spec.dtype)
     return own.shape == spec.shape and own.element_strides == spec.element_strides

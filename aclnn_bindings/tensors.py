@@ -55,7 +55,8 @@ class DescriptorTable:
         self._keep: list[Any] = []
         for name, spec in specs.items():
             entry = self.descriptors[POSITION[name]]
-            storage = (storage_elements(spec),) if name in flat else storage_dims(spec)
+            flattened = name in flat and spec.storage_shape is None
+            storage = (storage_elements(spec),) if flattened else storage_dims(spec)
             entry.dims = self._dims(spec.shape)
             entry.strides = self._dims(spec.element_strides)
             entry.storage = self._dims(storage)

@@ -13,7 +13,7 @@ import aclnn_bindings
 from aclnn_bindings import DeviceAddress, Plan
 from aclnn_bindings._acl import ffi
 from aclnn_bindings.handles import Executor
-from aclnn_bindings.memory import DeviceMemory, address_of
+from aclnn_bindings.memory import DeviceMemory
 from aclnn_bindings.phase_one import call_phase_one, scalars_of
 from aclnn_bindings.tensors import DescriptorTable, Tensors, device_specs
 from reference import golden
@@ -61,7 +61,7 @@ def run_raw(operands: Operands, library: aclnn_bindings.Library) -> Any:
         blocks = {name: DeviceMemory(context, array.nbytes) for name, array in operands.arrays.items()}
         blocks["out"] = DeviceMemory(context, 4 * 128 * 4)
         for name, array in operands.arrays.items():
-            blocks[name].upload(address_of(array), array.nbytes)
+            blocks[name].upload(array)
         addresses = [blocks[name].address if name in blocks else 0 for name in ARGUMENTS]
         size, functions = ffi.new("uint64_t *"), library.functions
         stream = context.streams.acquire()
@@ -76,7 +76,7 @@ def run_raw(operands: Operands, library: aclnn_bindings.Library) -> Any:
                 library.check(functions.aclrtSynchronizeStream(stream.pointer), "synchronise")
         context.streams.release(stream)
         out = np.empty((4, 128), np.float32)
-        blocks["out"].download(address_of(out), out.nbytes)
+        blocks["out"].download(out)
         for block in blocks.values():
             block.close()
         return out
@@ -102,9 +102,19 @@ def test_a_plan_is_right_under_both_cache_keys(library: aclnn_bindings.Library, 
         assert close(run(operands, library, repeatable=repeatable), operands)
 
 
-def test_a_repeatable_executor_is_refused_on_a_cache_hit_and_the_plan_goes_on(library: aclnn_bindings.Library) -> None:
+def test_a_plan_after_ordinary_calls_is_repeatable(library: aclnn_bindings.Library) -> None:
     plain, _ = make_pair()
-    run(plain, library, repeatable=False)  # fills the cache
+    for _ in range(3):
+        run(plain, library, repeatable=False)
+    with Plan(plain.problem, plain.arrays, library=library) as plan:
+        assert plan.repeatable
+
+
+def test_a_repeatable_executor_is_refused_on_a_cache_hit_and_the_plan_goes_on(
+    library: aclnn_bindings.Library,
+) -> None:
+    plain, _ = make_pair()
+    run(plain, library)  # fills the cache
     with Plan(plain.problem, plain.arrays, library=library) as plan:
         assert not plan.repeatable
         for _ in range(3):
@@ -134,7 +144,7 @@ def test_x2_past_an_offset_is_passed_by_address(library: aclnn_bindings.Library)
     problem = Problem("atlas_a2", {**plain.problem.arguments, "x2": replace(spec, offset=ahead)}, plain.attributes)
     with library.runtime.bind() as context, DeviceMemory(context, 2 * weight.nbytes) as memory:
         image = np.concatenate([np.full(ahead, 0x11111111, np.int32), weight.ravel()])
-        memory.upload(address_of(image), image.nbytes)
+        memory.upload(image)
         sources = {**plain.arrays, "x2": DeviceAddress(memory.address)}
         with Plan(problem, sources, library=library, validate="off") as plan:
             plan.execute()
