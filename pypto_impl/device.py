@@ -31,10 +31,6 @@ class Device:
 
     def run(self, call: KernelCall, report: Report) -> Computed:
         """Compute on the device; ``seconds`` includes the compilation the first time a spec is seen."""
-        if call.spec.element == "float4_e2m1fn":
-            raise InterpreterError(
-                "MXFP4 on an NPU needs packed activations, which PyPTO 0.2.0 does not describe"
-            )
         report("copying to the NPU")
         tensors = [self._tensor(argument).npu() for argument in call.arguments]
         if call.spec not in self._kernels:

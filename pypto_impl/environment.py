@@ -26,6 +26,8 @@ def availability(platform_name: str) -> str | None:
     Cheap: looks at files and installed versions, imports neither torch nor PyPTO and starts nothing.
     """
     find_platform(platform_name)  # every platform of the operator has a PyPTO architecture; others raise
+    if device_reason() is None:
+        return missing_package()
     return missing_package() or missing_module() or missing_tool() or unusable_cache()
 
 

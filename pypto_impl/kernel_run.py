@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pypto_impl.call import KernelCall, KernelSpec
-from pypto_impl.capability import refusal
+from pypto_impl.capability import FP4, refusal
 from pypto_impl.chunks import split_call, with_out
 from pypto_impl.environment import availability, device_reason
 from pypto_impl.pack_mx import describe_mx, pack_mx
@@ -59,23 +59,29 @@ def run(
     timeout: float = 600.0,
     on: Where = "auto",
     unpack: Unpack = "host",
+    progress: Callable[[str], None] | None = None,
 ) -> Result:
     """Compute the operator with PyPTO.
 
     ``on``: ``npu``, ``interpreter`` (PyPTO's own, on the CPU) or ``auto``, which takes an NPU where CANN's
     toolkit and torch_npu are installed. ``unpack`` says where W4A8 weights are unpacked. ``tiles`` replaces
-    some or all tile shapes. ``timeout`` is in seconds. Raises :class:`NotAvailableError`,
-    :class:`RefusedError`, ``ValueError`` for routing values out of range,
+    some or all tile shapes. ``timeout`` is in seconds; ``progress`` is told of every step. Raises
+    :class:`NotAvailableError`, :class:`RefusedError`, ``ValueError`` for routing values out of range,
     :class:`~pypto_impl.tiling.TilingError` and :class:`~pypto_impl.session.KernelError`.
     """
     problem = operands.problem
     if reason := refusal(problem):
         raise RefusedError(f"PyPTO: {reason}")
     engine = choose_engine(problem, on)
+    if engine == "npu" and problem.spec("x1").dtype == FP4:
+        raise RefusedError(
+            "PyPTO: MXFP4 on an NPU needs packed activations, which PyPTO 0.2.0 does not describe"
+        )
     if problem.m == 0 or problem.n == 0 or problem.batch == 0:
         return Result(initial_value(operands), "numpy (nothing to launch)", 0.0, launched=False)
     call = prepare(operands, tiles=tiles, unpack=unpack)
     opened = session(engine)
+    opened.progress = progress
     opened.start()
     if engine == "npu":
         check_device(problem, opened.label)

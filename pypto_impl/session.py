@@ -17,6 +17,7 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
@@ -71,6 +72,7 @@ class Session:
         self.engine = engine
         self.starts = 0
         self.label = ""
+        self.progress: Callable[[str], None] | None = None  # told of every stage
         self._lock = threading.RLock()
         self._process: subprocess.Popen[bytes] | None = None
         self._folder: Path | None = None
@@ -167,6 +169,8 @@ class Session:
             message: dict[str, Any] = json.loads(line)
             if message["kind"] == "stage":
                 self._stage = message["stage"]
+                if self.progress is not None:
+                    self.progress(self._stage)
             elif message["kind"] == "error":
                 raise self._error(f"{message['type']}: {shorten(message['message'])}", shapes)
             elif message["kind"] == kind:

@@ -11,7 +11,8 @@ import ml_dtypes
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-from pypto_impl import availability
+
+from pypto_impl import Result, availability, run
 from reference.operands import Operands
 
 E8M0 = ml_dtypes.float8_e8m0fnu
@@ -164,7 +165,9 @@ def common_arguments(
     row_index[:total] = rng.integers(0, batch, total) if rows is None else rows
     logit[total:] = np.nan
     call: dict[str, Any] = {
-        "group_list": np.cumsum(counts, dtype=np.int64) if group_list_type == 0 else np.array(counts, np.int64),
+        "group_list": np.cumsum(counts, dtype=np.int64)
+        if group_list_type == 0
+        else np.array(counts, np.int64),
         "group_list_type": group_list_type,
         "logit": logit,
         "row_index": row_index,
@@ -178,7 +181,9 @@ def common_arguments(
     return call
 
 
-def mx_elements(rng: np.random.Generator, shape: tuple[int, ...], element: str, integers: bool) -> NDArray[Any]:
+def mx_elements(
+    rng: np.random.Generator, shape: tuple[int, ...], element: str, integers: bool
+) -> NDArray[Any]:
     """FP8 values, or FP4 codes one to a byte."""
     if element == "float4_e2m1fn":
         codes = rng.integers(0, 16, shape)
@@ -211,8 +216,8 @@ def make_mx(
 ) -> Operands:
     """A call of the MX operator. ``layout``: ``plain`` (e, k, n), ``flag`` (e, n, k) or ``strides``.
 
-    Slots that scale nothing hold ``padding``: 255 is NaN. Scales are powers of two from 2^-4 to 2^4, or 1 and 2
-    for integers.
+    Slots that scale nothing hold ``padding``: 255 is NaN. Scales are powers of two from 2^-4 to 2^4, or 1 and
+    2 for integers.
     """
     rng = np.random.default_rng(seed)
     e, m = len(counts), sum(counts) if m is None else m
@@ -295,17 +300,38 @@ def make_w4a8(
     )
 
 
-PATHS: dict[str, Callable[..., Operands]] = {
-    "mxfp8": make_mx,
-    "mxfp4": lambda *args, **options: make_mx(*args, element="float4_e2m1fn", **options),
-    "w4a8": make_w4a8,
+@dataclass(frozen=True)
+class Path:
+    """One way through the kernels: makes calls and computes them."""
+
+    make: Callable[..., Operands]
+    options: dict[str, Any]
+    unpack: Any = "host"
+
+    def __call__(self, *args: Any, **options: Any) -> Operands:
+        """A call of this path."""
+        return self.make(*args, **{**self.options, **options})
+
+    def run(self, operands: Operands, **options: Any) -> Result:
+        """Compute it on the interpreter."""
+        return run(operands, on="interpreter", unpack=self.unpack, **options)
+
+
+PATHS = {
+    "mxfp8": Path(make_mx, {}),
+    "mxfp8 transposed with bias": Path(make_mx, {"layout": "flag", "bias": True, "element": "float8_e5m2"}),
+    "mxfp4": Path(make_mx, {"element": "float4_e2m1fn"}),
+    "mxfp4 transposed with bias": Path(make_mx, {"layout": "flag", "bias": True, "element": "float4_e2m1fn"}),
+    "w4a8 unpacked on the host": Path(make_w4a8, {}),
+    "w4a8 unpacked in the kernel, with offset": Path(make_w4a8, {"offset": True}, "kernel"),
 }
 
 
-@pytest.fixture(params=list(PATHS))
-def path(request: pytest.FixtureRequest) -> Callable[..., Operands]:
-    """A maker of calls, for each of the three paths."""
-    return PATHS[request.param]
+@pytest.fixture(params=PATHS.values(), ids=PATHS.keys())
+def path(request: pytest.FixtureRequest) -> Path:
+    """Each of the ways, one after the other."""
+    way: Path = request.param
+    return way
 
 
 @pytest.fixture(scope="session", name="make_mx")

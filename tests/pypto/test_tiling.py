@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+
 from pypto_impl.tiling import BUFFERS, Tiles, TilingError, check_tiles, choose_tiles, override_tiles
 
 
@@ -36,7 +37,9 @@ def test_expected_tokens_replace_the_average() -> None:
     assert tiles.rows == 112
 
 
-@pytest.mark.parametrize(("k", "cube_k"), [(64, (64, 64)), (192, (64, 192)), (384, (128, 384)), (2880, (64, 320))])
+@pytest.mark.parametrize(
+    ("k", "cube_k"), [(64, (64, 64)), (192, (64, 192)), (384, (128, 384)), (2880, (64, 320))]
+)
 def test_k_tiles_divide_k(k: int, cube_k: tuple[int, int]) -> None:
     assert choose_tiles("DAV_3510", m=16, k=k, n=128, e=2).cube_k == cube_k
 
@@ -70,7 +73,9 @@ def test_chosen_tiles_are_always_legal(family: str, m: int, k: int, n: int, e: i
 
 def test_an_override_replaces_single_tiles() -> None:
     chosen = choose_tiles("DAV_3510", m=64, k=256, n=128, e=2)
-    assert override_tiles(chosen, {"rows": 16, "cube_k": [64, 128]}) == replace(chosen, rows=16, cube_k=(64, 128))
+    assert override_tiles(chosen, {"rows": 16, "cube_k": [64, 128]}) == replace(
+        chosen, rows=16, cube_k=(64, 128)
+    )
     assert override_tiles(chosen, None) == chosen
 
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+
 from pypto_impl import run
 from reference.operands import Operands
 
@@ -58,7 +59,16 @@ def columns_of(out: np.ndarray) -> list[list[float]]:
         ({"group_list": np.array([0, 4])}, [-192, -352]),
         ({"group_list": np.array([1, 1])}, [64, -64]),
     ],
-    ids=["plain", "totals", "no bias", "logit reversed", "one token", "first only", "second only", "tail rows"],
+    ids=[
+        "plain",
+        "totals",
+        "no bias",
+        "logit reversed",
+        "one token",
+        "first only",
+        "second only",
+        "tail rows",
+    ],
 )
 def test_known_results(unpack: Any, changes: dict[str, Any], expected: list[float]) -> None:
     result = run(hand_made([1, 1], [-2, -2], **changes), on="interpreter", unpack=unpack)
@@ -71,7 +81,9 @@ def test_known_results_with_a_shared_input(unpack: Any) -> None:
 
     shared = np.full((1, 128), 10, ml_dtypes.bfloat16)
     for offset, expected in ((1, [-64, -219]), (0, [-59, -224])):
-        call = hand_made([1, 1], [-2, -2], shared_input=shared, shared_input_weight=0.5, shared_input_offset=offset)
+        call = hand_made(
+            [1, 1], [-2, -2], shared_input=shared, shared_input_weight=0.5, shared_input_offset=offset
+        )
         result = run(call, on="interpreter", unpack=unpack)
         assert columns_of(result.out) == [[value, value] for value in expected]
 
@@ -88,7 +100,9 @@ def test_the_order_of_nibbles(unpack: Any) -> None:
 def test_both_kernels_compute_the_formula(
     make_w4a8: Maker, expect: Callable[..., Any], unpack: Any, offset: bool, k: int, n: int
 ) -> None:
-    operands = make_w4a8([5, 0, 17, 3], k=k, n=n, offset=offset, batch=6, m=30, shared=2, shared_input_offset=4)
+    operands = make_w4a8(
+        [5, 0, 17, 3], k=k, n=n, offset=offset, batch=6, m=30, shared=2, shared_input_offset=4
+    )
     expect(operands).assert_close(run(operands, on="interpreter", unpack=unpack).out)
 
 
