@@ -174,7 +174,7 @@ def check_indices(call: Call) -> Findings:
         return None
     rows = indices if processed == len(indices) else indices[:processed]
     if type(rows) is list:
-        if min(rows) >= 0 and max(rows) < batch:
+        if _within(rows, batch):
             return None
         wrong = [(position, value) for position, value in enumerate(rows) if not 0 <= value < batch]
     else:
@@ -184,6 +184,13 @@ def check_indices(call: Call) -> Findings:
     places = [f"{value} at {position}" for position, value in wrong]
     got = f"{_few(places)} ({len(wrong)} of {processed} processed rows)"
     return one("row_index", f"0..{batch - 1}", got, _hint_indices(wrong, batch, routing))
+
+
+def _within(rows: list[int], batch: int) -> bool:
+    """Whether all rows are in 0..batch-1: one set where rows repeat much, else two passes."""
+    if 2 * batch <= len(rows):
+        return frozenset(range(batch)).issuperset(rows)
+    return min(rows) >= 0 and max(rows) < batch
 
 
 def _wrong_in_array(rows: Any, batch: int) -> list[tuple[int, int]]:
