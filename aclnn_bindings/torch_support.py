@@ -1,6 +1,6 @@
 """torch tensors as arguments: CPU tensors as views, NPU tensors by address on torch_npu's current stream.
 
-torch is imported in one place, :func:`import_torch`, and only by who needs it: a caller with tensors has torch.
+torch is imported in one place, :func:`import_torch`, and only when needed: a caller with tensors has torch.
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ def import_torch() -> Any:
         cause = error.__cause__ or error
         raise BindingError(
             f"torch loads torch_npu by itself, and that failed: {cause}\n"
-            "Without an NPU, set TORCH_DEVICE_BACKEND_AUTOLOAD=0 before torch is imported, or start the script with "
-            "`gmmfr simulate -- python ...`; with one, source the toolkit's set_env.sh first."
+            "Without an NPU, set TORCH_DEVICE_BACKEND_AUTOLOAD=0 before torch is imported, or start the script "
+            "with `gmmfr simulate -- python ...`; with one, source the toolkit's set_env.sh first."
         ) from error
 
 
@@ -45,9 +45,9 @@ def import_torch() -> Any:
 class Adopted:
     """The arguments of a plan with every tensor turned into what the plan works on.
 
-    ``device_of`` is the first NPU tensor, whose device and current stream the plan uses; ``result`` the tensor that
-    the output goes to, if it is one; ``fresh`` says that this tensor is the plan's own; ``tensors`` that the caller
-    speaks torch.
+    ``device_of`` is the first NPU tensor, whose device and current stream the plan uses; ``result`` the tensor
+    that the output goes to, if it is one; ``fresh`` says that this tensor is the plan's own; ``tensors`` that
+    the caller speaks torch.
     """
 
     sources: dict[str, Array | DeviceAddress]
@@ -83,6 +83,10 @@ def adopt(
     device: int | None,
 ) -> Adopted:
     """Turn the tensors among a plan's arguments into arrays and addresses; everything else stays as it is."""
+    if all(type(value) is np.ndarray for value in sources.values()) and (
+        out is None or type(out) is np.ndarray
+    ):
+        return Adopted(dict(sources), out, stream, device)
     plain = {
         name: as_source(name, source, problem.spec(name) if problem.arguments.get(name) else None)
         for name, source in sources.items()
