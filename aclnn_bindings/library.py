@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Sequence
-from functools import cache
+from functools import cache, cached_property
 from typing import Any, Literal
 
 from aclnn_bindings._acl import ffi, lib
@@ -115,7 +115,7 @@ class Library:
         """A context manager for calls whose answer depends on the SoC; does nothing on a device."""
         return self._soc_scope
 
-    @property
+    @cached_property
     def soc(self) -> str:
         """The SoC name as ``aclrtGetSocName`` gives it."""
         with self._soc_scope:
@@ -126,7 +126,7 @@ class Library:
             )
         return str(ffi.string(name).decode())
 
-    @property
+    @cached_property
     def platform(self) -> Platform:
         """The platform of :attr:`soc`; :class:`BindingError` where the operator has no kernel for it."""
         soc = self.soc

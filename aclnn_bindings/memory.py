@@ -28,6 +28,7 @@ GRANULE = 512
 #: Idle bytes that a pool keeps; larger blocks go straight back to the device.
 DEFAULT_LIMIT = 256 << 20
 
+_POINTER = ffi.typeof("void *")
 _HOST_TO_DEVICE = lib.ACL_MEMCPY_HOST_TO_DEVICE
 _DEVICE_TO_HOST = lib.ACL_MEMCPY_DEVICE_TO_HOST
 
@@ -58,22 +59,6 @@ class DeviceMemory(Handle):
         context.runtime.check(status, f"aclrtMalloc of {nbytes} bytes")
         self.address = int(ffi.cast("uintptr_t", self._cell[0]))
 
-    def upload(self, array: Array) -> None:
-        """Copy the memory of a dense array to the block's start; returns when it is there."""
-        functions = self.context.runtime.functions
-        nbytes = array.nbytes
-        status = functions.aclrtMemcpy(self.pointer, self.nbytes, memory_of(array), nbytes, _HOST_TO_DEVICE)
-        if status:
-            self.context.runtime.check(status, f"aclrtMemcpy of {nbytes} bytes to the device")
-
-    def download(self, array: Array) -> None:
-        """Fill the memory of a contiguous array from the block's start."""
-        functions = self.context.runtime.functions
-        nbytes = array.nbytes
-        status = functions.aclrtMemcpy(memory_of(array), nbytes, self.pointer, nbytes, _DEVICE_TO_HOST)
-        if status:
-            self.context.runtime.check(status, f"aclrtMemcpy of {nbytes} bytes from the device")
-
 
 def memory_of(array: Array) -> Any:
     """The host memory of a dense array as a C pointer that keeps the array alive."""
@@ -88,6 +73,7 @@ class MemoryPool:
     def __init__(self, context: DeviceContext, limit: int = DEFAULT_LIMIT) -> None:
         self.limit = limit
         self._context = context
+        self._copy = context.runtime.functions.aclrtMemcpy
         self._blocks: dict[int, list[DeviceMemory]] = {}
         self._lock = threading.Lock()
         self._in_use = self._idle = self._peak = self._hits = self._misses = 0
@@ -138,6 +124,22 @@ class MemoryPool:
                 self._blocks.setdefault(size, []).append(block)
         if not keep:
             block.close()
+
+    def upload(self, address: int, array: Array) -> None:
+        """Copy the memory of a dense array to the device; returns when it is there."""
+        nbytes = array.nbytes
+        target = ffi.cast(_POINTER, address)
+        status = self._copy(target, nbytes, memory_of(array), nbytes, _HOST_TO_DEVICE)
+        if status:
+            self._context.runtime.check(status, f"aclrtMemcpy of {nbytes} bytes to the device")
+
+    def download(self, address: int, array: Array) -> None:
+        """Fill the memory of a contiguous array from the device."""
+        nbytes = array.nbytes
+        source = ffi.cast(_POINTER, address)
+        status = self._copy(memory_of(array), nbytes, source, nbytes, _DEVICE_TO_HOST)
+        if status:
+            self._context.runtime.check(status, f"aclrtMemcpy of {nbytes} bytes from the device")
 
     def clear(self) -> None:
         """Give all idle blocks back to the device."""

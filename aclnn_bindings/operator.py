@@ -10,8 +10,8 @@ import numpy as np
 
 from aclnn_bindings.library import find_library
 from aclnn_bindings.plan import Plan, Validation
+from aclnn_bindings.recipes import describe
 from aclnn_bindings.sources import Array
-from reference.operands import describe_call
 from reference.problem import Problem, ProblemError
 from reference.torch_tensors import array_of, is_device_tensor, is_tensor, tensor_of
 
@@ -79,28 +79,27 @@ def grouped_matmul_finalize_routing_v3(
             f"batch, out: expected exactly one of them, got {'none' if out is None else 'both'}"
         )
     library = library or find_library()
-    problem, inputs = describe_call(
-        platform=library.platform.name,
-        x1=x1,
-        x2=x2,
-        scale=scale,
-        bias=bias,
-        offset=offset,
-        pertoken_scale=pertoken_scale,
-        group_list=group_list,
-        shared_input=shared_input,
-        logit=logit,
-        row_index=row_index,
-        batch=batch,
-        out=out,
-        dtypes=dtypes,
-        shared_input_weight=shared_input_weight,
-        shared_input_offset=shared_input_offset,
-        transpose_x1=transpose_x1,
-        transpose_x2=transpose_x2,
-        group_list_type=group_list_type,
-        tuning_config=tuning_config,
-    )
+    tensors = {
+        "x1": x1,
+        "x2": x2,
+        "scale": scale,
+        "bias": bias,
+        "offset": offset,
+        "pertoken_scale": pertoken_scale,
+        "group_list": group_list,
+        "shared_input": shared_input,
+        "logit": logit,
+        "row_index": row_index,
+    }
+    attributes = {
+        "shared_input_weight": shared_input_weight,
+        "shared_input_offset": shared_input_offset,
+        "transpose_x1": transpose_x1,
+        "transpose_x2": transpose_x2,
+        "group_list_type": group_list_type,
+        "tuning_config": tuning_config,
+    }
+    problem, inputs = describe(library.platform.name, tensors, attributes, batch, out, dtypes)
     with Plan(
         problem,
         inputs,

@@ -7,8 +7,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from aclnn_bindings._acl import ffi, lib
-from aclnn_bindings.memory import DeviceMemory
-from aclnn_bindings.preparation import Preparation
+from aclnn_bindings.preparation import X1_IN_USE, Preparation
 from aclnn_bindings.resources import Resources
 from aclnn_bindings.sources import Array, DeviceAddress, storage_image, strided_view
 from aclnn_bindings.tensors import POSITION
@@ -34,30 +33,33 @@ class Placement:
     ) -> None:
         self._preparation = preparation
         self._resources = resources
-        self._blocks: dict[str, DeviceMemory] = {}
+        shared = preparation.shared_bytes
+        self._shared = resources.memory(shared).address if shared else 0
+        self._own: dict[str, int] = {}
         self.addresses = [0] * len(ARGUMENTS)
         for name, source in sources.items():
-            self.addresses[POSITION[name]] = self._place(name, source)
-        if "out" in preparation.specs:
-            self.addresses[POSITION["out"]] = self._place_out(out)
+            if isinstance(source, DeviceAddress):
+                self.addresses[POSITION[name]] = self._use(name, source)
+            else:
+                self.addresses[POSITION[name]] = self._reserve(name)
+                self.upload(name, source)
+        if isinstance(out, DeviceAddress):
+            self.addresses[POSITION["out"]] = self._use("out", out)
+        elif "out" in preparation.specs:
+            self.addresses[POSITION["out"]] = self._reserve("out")
         self.x1_source = self.addresses[0]
         self.protects_x1 = protect_x1
         if protect_x1:
-            self.addresses[0] = resources.memory(preparation.nbytes["x1"]).address
+            self.addresses[0] = self._reserve(X1_IN_USE)
 
-    def _place(self, name: str, source: Source) -> int:
-        if isinstance(source, DeviceAddress):
-            return self._use(name, source)
-        nbytes = self._preparation.nbytes[name]
-        block = self._blocks[name] = self._resources.memory(nbytes)
-        self.upload(name, source)
-        return block.address
-
-    def _place_out(self, out: Source | None) -> int:
-        if isinstance(out, DeviceAddress):
-            return self._use("out", out)
-        block = self._blocks["out"] = self._resources.memory(self._preparation.nbytes["out"])
-        return block.address
+    def _reserve(self, name: str) -> int:
+        """Device memory of the call's own for one argument."""
+        if self._shared:
+            address = self._shared + self._preparation.slots[name]
+        else:
+            address = self._resources.memory(self._preparation.nbytes[name]).address
+        self._own[name] = address
+        return address
 
     def _use(self, name: str, source: DeviceAddress) -> int:
         """The address the operator gets for the caller's own memory: INT32 x2 past its offset."""
@@ -66,14 +68,15 @@ class Placement:
 
     def upload(self, name: str, array: Array) -> None:
         """Copy a host array into the argument's block; its memory is read as it is where its layout fits."""
-        if name not in self._blocks:
+        address = self._own.get(name)
+        if address is None:
             raise ValueError(
                 f"{name}: its memory belongs to the caller; write it there, or bind another address"
             )
         preparation = self._preparation
         image = storage_image(name, array, preparation.specs[name], preparation.nbytes[name])
         if image.nbytes:
-            self._blocks[name].upload(image)
+            self._resources.context.memory.upload(address, image)
 
     def bind(self, name: str, source: DeviceAddress) -> int:
         """Use other device memory of the caller for ``name``; the address that the operator must get."""
@@ -86,7 +89,7 @@ class Placement:
 
     def restore_x1(self) -> None:
         """Queue the copy of x1 into the block that the kernel destroys."""
-        nbytes = self._preparation.nbytes["x1"]
+        nbytes = self._preparation.nbytes[X1_IN_USE]
         target, source = ffi.cast("void *", self.addresses[0]), ffi.cast("void *", self.x1_source)
         runtime = self._resources.context.runtime
         kind, stream = lib.ACL_MEMCPY_DEVICE_TO_DEVICE, self._resources.stream.pointer
@@ -98,15 +101,16 @@ class Placement:
     def download(self, out: Array | None) -> Array:
         """Copy the output into ``out``, or into a new array; only the elements of the view are written."""
         spec = self._preparation.specs["out"]
-        if "out" not in self._blocks:
+        address = self._own.get("out")
+        if address is None:
             raise ValueError("out: the result is in the caller's device memory; read it there")
         target = np.empty(spec.shape, numpy_dtype(spec.dtype)) if out is None else out
         if target.size == 0:
             return target
         if spec.strides is None and spec.offset == 0 and target.flags.c_contiguous:
-            self._blocks["out"].download(target)
+            self._resources.context.memory.download(address, target)
             return target
         storage = np.empty(self._preparation.nbytes["out"] // target.itemsize, target.dtype)
-        self._blocks["out"].download(storage)
+        self._resources.context.memory.download(address, storage)
         target[...] = strided_view(storage, spec)
         return target

@@ -145,6 +145,12 @@ class Plan:
                 resources.synchronize(self.timeout)
                 self.execute_seconds = perf_counter() - started
 
+    def run(self) -> Any:
+        """:meth:`execute` and :meth:`result`."""
+        with self._lock:
+            self.execute()
+            return self.result()
+
     def launch(self) -> None:
         """Queue one run on the stream and return; :meth:`synchronize` waits for it."""
         with self._lock:

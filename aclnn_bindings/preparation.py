@@ -7,12 +7,19 @@ from functools import cached_property, lru_cache
 from typing import Any
 
 from aclnn_bindings.phase_one import scalars_of
+from aclnn_bindings.routing_check import is_plain
 from aclnn_bindings.sources import storage_bytes
 from aclnn_bindings.tensors import DescriptorTable, device_specs
 from reference.formats import number_format
 from reference.problem import Problem, ProblemError
 from reference.validator import Report, validate
 
+#: Calls whose arguments take no more than this together get one block of device memory for all of them.
+_SHARED_BLOCK = 1 << 20
+#: Where an argument may begin in a shared block, and the bytes that stay free behind it, as behind any allocation.
+_ALIGNMENT, _PAD = 512, 32
+#: The block that the kernel destroys in place of x1.
+X1_IN_USE = "x1 in use"
 
 
 class Preparation:
@@ -37,6 +44,10 @@ class Preparation:
         self.tuning_config = problem.attributes.tuning_config
         #: The Atlas A2/A3 kernel writes its halves of x1 into x1's own memory.
         self.destroys_x1 = problem.platform_row.family == "a2a3"
+        if self.destroys_x1 and "x1" in self.nbytes:
+            self.nbytes[X1_IN_USE] = self.nbytes["x1"]
+        #: Offset of each argument in a shared block, and that block's size: 0 for calls that are too large for one.
+        self.slots, self.shared_bytes = _share(self.nbytes)
 
     def table(self, repeatable: bool) -> DescriptorTable:
         """The descriptors for a repeatable executor, or for an ordinary one."""
@@ -69,16 +80,43 @@ class Preparation:
         return number_format(given.dtype).nbytes(given.offset - self.specs[name].offset)
 
     def check(self, values: Mapping[str, Any], strict: bool) -> None:
-        """Raise for what the validator refuses in the shapes, or in ``values`` of group_list and row_index."""
-        if values:
-            validate(self.problem, values).raise_for_violations(strict)
-        else:
+        """Raise for what the validator refuses in the shapes, or in ``values`` of group_list and row_index.
+
+        The verdict on the shapes is kept; only values that are not plainly fine are put before the validator again.
+        """
+        if not self._passes(strict):
             self.report.raise_for_violations(strict)
+        if values and not self._plain(values):
+            validate(self.problem, values).raise_for_violations(strict)
+
+    @cached_property
+    def _verdicts(self) -> tuple[bool, bool]:
+        return self.report.passes(), self.report.passes(strict=True)
+
+    def _passes(self, strict: bool) -> bool:
+        return self._verdicts[strict]
+
+    def _plain(self, values: Mapping[str, Any]) -> bool:
+        """Whether values of a call whose shapes are fine are fine at a glance."""
+        groups, rows = values.get("group_list"), values.get("row_index")
+        if groups is None or rows is None or self.report.status or self.writes_nothing:
+            return False
+        cumulative = self.problem.attributes.group_list_type == 0
+        return is_plain(groups, rows, self.problem.m, self.problem.batch, cumulative)
 
     @cached_property
     def report(self) -> Report:
         """The validator's verdict on the shapes, without values."""
         return validate(self.problem)
+
+
+def _share(nbytes: Mapping[str, int]) -> tuple[dict[str, int], int]:
+    """Offsets of all arguments in one block and its size; size 0 where it would be too large."""
+    slots, end = {}, 0
+    for name, size in nbytes.items():
+        slots[name] = end
+        end += (size + _PAD + _ALIGNMENT - 1) & -_ALIGNMENT
+    return slots, end if end <= _SHARED_BLOCK else 0
 
 
 @lru_cache(maxsize=256)

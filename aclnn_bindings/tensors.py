@@ -27,13 +27,15 @@ def device_specs(problem: Problem) -> dict[str, TensorSpec]:
     """How the binding lays the arguments of ``problem`` out on the device.
 
     Strides of contiguous tensors are dropped, since those of axes of length 1 can make an operand look transposed to
-    the operator.  INT32 x2 gets neither strides nor an offset: phase 1 relabels it to INT4, after which it forgets the
+    the operator; but where x2 is a transposed view they tell it the layout of a scale (e, 1, n, 2).  INT32 x2 gets neither strides nor an offset: phase 1 relabels it to INT4, after which it forgets the
     strides and counts the offset in 4-bit elements.
     """
     specs = {name: spec for name, spec in problem.arguments.items() if spec is not None}
     for name, spec in specs.items():
         if name == "x2" and spec.dtype == "int32":
             specs[name] = replace(spec, strides=None, offset=0)
+        elif name == "scale" and "x2" in specs and specs["x2"].is_transposed:
+            continue
         elif spec.strides is not None and spec.is_contiguous:
             specs[name] = replace(spec, strides=None)
     return specs

@@ -193,7 +193,7 @@ def on_device() -> Any:
             memory = DeviceMemory(context, array.nbytes + ahead)
             held.append(memory)
             image = np.concatenate([np.full(ahead, 0x5A, np.uint8), np.frombuffer(array.tobytes(), np.uint8)])
-            memory.upload(image)
+            memory.context.memory.upload(memory.address, image)
             return memory
 
     yield put
@@ -204,7 +204,7 @@ def on_device() -> Any:
 def read(memory: DeviceMemory) -> bytes:
     image = np.empty(memory.nbytes, np.uint8)
     with memory.context.current():
-        memory.download(image)
+        memory.context.memory.download(memory.address, image)
     return image.tobytes()
 
 

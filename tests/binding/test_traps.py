@@ -61,7 +61,7 @@ def run_raw(operands: Operands, library: aclnn_bindings.Library) -> Any:
         blocks = {name: DeviceMemory(context, array.nbytes) for name, array in operands.arrays.items()}
         blocks["out"] = DeviceMemory(context, 4 * 128 * 4)
         for name, array in operands.arrays.items():
-            blocks[name].upload(array)
+            context.memory.upload(blocks[name].address, array)
         addresses = [blocks[name].address if name in blocks else 0 for name in ARGUMENTS]
         size, functions = ffi.new("uint64_t *"), library.functions
         stream = context.streams.acquire()
@@ -76,7 +76,7 @@ def run_raw(operands: Operands, library: aclnn_bindings.Library) -> Any:
                 library.check(functions.aclrtSynchronizeStream(stream.pointer), "synchronise")
         context.streams.release(stream)
         out = np.empty((4, 128), np.float32)
-        blocks["out"].download(out)
+        context.memory.download(blocks["out"].address, out)
         for block in blocks.values():
             block.close()
         return out
@@ -144,7 +144,7 @@ def test_x2_past_an_offset_is_passed_by_address(library: aclnn_bindings.Library)
     problem = Problem("atlas_a2", {**plain.problem.arguments, "x2": replace(spec, offset=ahead)}, plain.attributes)
     with library.runtime.bind() as context, DeviceMemory(context, 2 * weight.nbytes) as memory:
         image = np.concatenate([np.full(ahead, 0x11111111, np.int32), weight.ravel()])
-        memory.upload(image)
+        memory.context.memory.upload(memory.address, image)
         sources = {**plain.arrays, "x2": DeviceAddress(memory.address)}
         with Plan(problem, sources, library=library, validate="off") as plan:
             plan.execute()
