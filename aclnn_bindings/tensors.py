@@ -26,9 +26,10 @@ POSITION = {name: position for position, name in enumerate(ARGUMENTS)}
 def device_specs(problem: Problem) -> dict[str, TensorSpec]:
     """How the binding lays the arguments of ``problem`` out on the device.
 
-    Strides of contiguous tensors are dropped, since those of axes of length 1 can make an operand look transposed to
-    the operator; but where x2 is a transposed view they tell it the layout of a scale (e, 1, n, 2).  INT32 x2 gets neither strides nor an offset: phase 1 relabels it to INT4, after which it forgets the
-    strides and counts the offset in 4-bit elements.
+    Strides of contiguous tensors are dropped, since those of axes of length 1 can make an operand look
+    transposed to the operator; but where x2 is a transposed view they tell it the layout of a scale
+    (e, 1, n, 2).  INT32 x2 gets neither strides nor an offset: phase 1 relabels it to INT4, after which it
+    forgets the strides and counts the offset in 4-bit elements.
     """
     specs = {name: spec for name, spec in problem.arguments.items() if spec is not None}
     for name, spec in specs.items():

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Any
 
@@ -130,9 +130,20 @@ def describe_call(
             keep = may_transpose and name in _KEEPS_STRIDES
             inputs[name], specs[name] = describe_array(name, value, hints.get(name), keep_strides=keep)
     attributes = _read_attributes({key: value for key, value in call.items() if key not in INPUTS})
+    specs["scale"] = transpose_flat_scale(specs.get("scale"), specs.get("x2"))
     problem = Problem(platform, specs, attributes)
     specs["out"] = _describe_out(problem, batch, out)
     return Problem(platform, specs, attributes), inputs
+
+
+def transpose_flat_scale(scale: TensorSpec | None, x2: TensorSpec | None) -> TensorSpec | None:
+    """Give a scale (e, 1, n, 2) the strides of a transposed view where x2 is one.
+
+    With k ≤ 64 both layouts are the same bytes, and the operator tells them apart by strides alone.
+    """
+    if scale is None or x2 is None or not x2.is_transposed or scale.rank != 4 or scale.shape[1] != 1:
+        return scale
+    return replace(scale, strides=(2 * scale.shape[2], 2, 2, 1)) if scale.is_contiguous else scale
 
 
 def _refuse_unknown(call: Mapping[str, Any], hints: Mapping[str, str]) -> None:
