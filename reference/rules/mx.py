@@ -81,7 +81,7 @@ _MODE_ROWS = (
         paths=BOTH,
         importance=12,
         status=NULLPTR,
-        source="950 checker, null test; documentation page, offsetOptional",
+        source="950 checker, null test (its 161002 becomes 161001); documentation page, offsetOptional",
     ),
 )
 
@@ -153,7 +153,15 @@ _SHAPE_ROWS = (
         importance=48,
         source=f"{CHECK}; documentation page, x2",
     ),
-    _row("k-positive", "k is not 0", "shape", checks.check_k_positive, paths=BOTH, importance=44),
+    _row(
+        "k-positive",
+        "k is not 0",
+        "shape",
+        checks.check_k_positive,
+        paths=BOTH,
+        importance=44,
+        source=f"{CHECK}; documentation page: of empty tensors only m = 0 and n = 0",
+    ),
     _row(
         "scale-shape",
         "scale is (e, k/64, n, 2), beside transposed weights (e, n, k/64, 2)",

@@ -22,11 +22,12 @@ _SHOWN = 5
 class Routing:
     """Host values of one call: the list, its total of processed rows, and whether it can be trusted."""
 
-    __slots__ = ("decreasing", "entries", "indices", "lowest", "total")
+    __slots__ = ("decreasing", "entries", "facts", "indices", "lowest", "total")
 
     def __init__(self, call: Call, values: Any) -> None:
         self.entries = _read_list(call, values, "group_list")
         self.indices = _read_indices(call, values)
+        self.facts: dict[str, Any] = {}  # what rules on arrays found out for one another
         self.total: int | None = None
         self.lowest = 0
         self.decreasing = False

@@ -28,46 +28,51 @@ def read_array(call: Call, name: str, dtype: str) -> Any:
     return value if value.shape == spec.shape else value.reshape(spec.shape)
 
 
-def _scale_words(call: Call) -> NDArray[np.uint64] | None:
+def _scale_words(call: Call) -> tuple[NDArray[np.uint64], str] | None:
+    """The scale as words, and what they look like instead of float32 bits: 'float64', 'cast' or ''."""
+    facts = call.routing.facts
+    if "words" not in facts:
+        facts["words"] = _look_at_words(call)
+    found: tuple[NDArray[np.uint64], str] | None = facts["words"]
+    return found
+
+
+def _look_at_words(call: Call) -> tuple[NDArray[np.uint64], str] | None:
     import numpy as np
 
-    words = read_array(call, "scale", "int64")
-    return None if words is None or words.size == 0 else np.ascontiguousarray(words).view(np.uint64)
-
-
-def _suspicious(words: NDArray[np.uint64]) -> str:
-    """'float64', 'cast' or '' for words that read as float32 bits."""
-    import numpy as np
-
-    high = (words >> np.uint64(32)) & np.uint64(0xFFFFFFFF ^ _BIT_46)
-    if high.any():
-        return "float64"
-    return "cast" if int(words.max()) < 1 << 23 else ""
+    array = read_array(call, "scale", "int64")
+    if array is None or array.size == 0:
+        return None
+    words = np.ascontiguousarray(array).view(np.uint64)
+    if (words & np.uint64((0xFFFFFFFF ^ _BIT_46) << 32)).any():
+        return words, "float64"
+    return words, "cast" if int(words.max()) < 1 << 23 else ""
 
 
 def check_float64(call: Call) -> Findings:
-    words = _scale_words(call)
-    if words is None or _suspicious(words) != "float64":
+    found = _scale_words(call)
+    if found is None or found[1] != "float64":
         return None
-    first = f"{int(words.reshape(-1)[0]):#018x} at 0"
+    first = f"{int(found[0].reshape(-1)[0]):#018x} at 0"
     hint = "looks like a float64 view or int64 numbers: pack_scale_int64() puts float32 bits in the low half"
     return one("scale", "float32 bits in the low half, nothing in the high half but bit 46", first, hint)
 
 
 def check_cast(call: Call) -> Findings:
-    words = _scale_words(call)
-    if words is None or _suspicious(words) != "cast":
+    found = _scale_words(call)
+    if found is None or found[1] != "cast":
         return None
     hint = "looks like a cast, not a bit copy: as float32 all are 0 or subnormal; use pack_scale_int64()"
-    return one("scale", "float32 bits in the low half", f"words of at most {int(words.max())}", hint)
+    return one("scale", "float32 bits in the low half", f"words of at most {int(found[0].max())}", hint)
 
 
 def check_decoded(call: Call) -> Findings:
     import numpy as np
 
-    words = _scale_words(call)
-    if words is None or _suspicious(words):
+    found = _scale_words(call)
+    if found is None or found[1]:
         return None
+    words = found[0]
     decoded = (words & np.uint64(0xFFFFFFFF)).astype(np.uint32).view(np.float32).reshape(-1)
     wrong = np.flatnonzero(~np.isfinite(decoded) | (decoded < 0))
     if not wrong.size:
@@ -79,9 +84,10 @@ def check_decoded(call: Call) -> Findings:
 def check_low_bits(call: Call) -> Findings:
     import numpy as np
 
-    words = _scale_words(call)
-    if words is None or _suspicious(words):
+    found = _scale_words(call)
+    if found is None or found[1]:
         return None
+    words = found[0]
     lost = int(np.count_nonzero(words & np.uint64(0x1FFF)))
     if not lost:
         return None
@@ -108,6 +114,21 @@ def _factor_bytes(call: Call, name: str) -> Any:
     return codes.reshape(len(codes), call.n, -1) if codes.shape[1:] == (call.n, call.groups, 2) else None
 
 
+def _extremes(call: Call, name: str) -> tuple[int, int]:
+    """The lowest and the highest E8M0 byte of the whole array, read or not: one quick pass."""
+    import numpy as np
+
+    facts = call.routing.facts
+    if name not in facts:
+        array = read_array(call, name, "float8_e8m0fnu")
+        codes = (
+            np.zeros(1, np.uint8) if array is None or array.size == 0 else np.asarray(array).view(np.uint8)
+        )
+        facts[name] = int(codes.min()), int(codes.max())
+    found: tuple[int, int] = facts[name]
+    return found
+
+
 def _read_bytes(call: Call, name: str) -> Any:
     """The bytes that the kernels read: experts with rows, processed rows."""
     codes = _factor_bytes(call, name)
@@ -126,7 +147,7 @@ def _nan_findings(call: Call, padding: bool) -> Findings:
     findings = []
     used = -(-(call.k or 0) // 32)
     for name in ("scale", "pertoken_scale"):
-        codes = _read_bytes(call, name)
+        codes = _read_bytes(call, name) if _extremes(call, name)[1] == 255 else None
         if codes is None:
             continue
         part = codes[..., used:] if padding else codes[..., :used]
@@ -158,7 +179,8 @@ def check_spread(call: Call) -> Findings:
     """Factors that span more than float32 can hold look like random bytes."""
     findings = []
     for name in ("scale", "pertoken_scale"):
-        codes = _read_bytes(call, name)
+        lowest, highest = _extremes(call, name)
+        codes = _read_bytes(call, name) if highest - lowest > 128 else None
         if codes is None or not codes.size:
             continue
         low, high = int(codes.min()), int(codes.max())

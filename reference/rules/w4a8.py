@@ -72,7 +72,12 @@ _RANK_ROWS = (
     _rank("bias", "(e, n)", hint="8*sum_k(w*scale) of each expert and column"),
     _rank("pertoken_scale", "(m,)", hint=checks.hint_pertoken_rank),
     _rank("group_list", "(e,)"),
-    _rank("shared_input", "(batch/dp, n)", hint=checks.SHARED_FORM),
+    _rank(
+        "shared_input",
+        "(batch/dp, n)",
+        hint=checks.SHARED_FORM,
+        source=f"{RANKS}; an older documentation page shows (e)",
+    ),
     _rank("logit", "(m,)"),
     _rank("row_index", "(m,)"),
 )
@@ -87,7 +92,9 @@ _DTYPE_ROWS = (
     _dtype("bias", ("float32",), hint="8*sum_k(w*scale), added before the per-token factor"),
     _dtype("pertoken_scale", ("float32",), hint=_FACTOR),
     _dtype("group_list", ("int64",), hint=_INTEGER),
-    _dtype("shared_input", ("bfloat16",), hint=_SHARED),
+    _dtype(
+        "shared_input", ("bfloat16",), hint=_SHARED, source=f"{CHECK}; a header comment names float16 too"
+    ),
     _dtype("logit", ("float32",), hint=_FACTOR),
     _dtype("out", ("float32",), hint="out must be float32, attribute dtype 0"),
 )
@@ -102,7 +109,12 @@ _SHAPE_ROWS = (
     ),
     common("k-match", W4A8, CHECK),
     _check(
-        "k-alignment", "k is a multiple of 64 above 128", "shape", checks.check_k_alignment, importance=48
+        "k-alignment",
+        "k is a multiple of 64 above 128",
+        "shape",
+        checks.check_k_alignment,
+        importance=48,
+        source=f"{CHECK}; the documentation page allows k = 2048 only",
     ),
     _check(
         "n-alignment",
@@ -110,6 +122,7 @@ _SHAPE_ROWS = (
         "shape",
         checks.check_n_alignment,
         importance=48,
+        source=f"{CHECK}; the documentation page allows n = 7168 only",
     ),
     _check("out-rows", "out has at most m rows", "shape", checks.check_out_rows, importance=50),
     common("out-columns", W4A8, CHECK),
@@ -121,7 +134,7 @@ _SHAPE_ROWS = (
     _shape("pertoken_scale", "(m,)", _rows, ("m",), hint=hint_rows),
     common("group-list-length", W4A8, CHECK),
     common("shared-rows", W4A8, CHECK),
-    common("shared-columns", W4A8, CHECK),
+    common("shared-columns", W4A8, f"{CHECK}; an older documentation page shows (e)"),
     _shape("logit", "(m,)", _rows, ("m",), hint=hint_rows),
     _shape("row_index", "(m,)", _rows, ("m",), hint=hint_rows),
     common("shared-range", W4A8, f"{CHECK}; the documentation page asks for batch/dp <= batch/e instead"),

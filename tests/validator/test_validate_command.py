@@ -183,7 +183,7 @@ def test_every_rule_can_be_looked_up(gmmfr: Run) -> None:
             "status": 161002,
             "stage": "checker",
             "paths": "Atlas A2/A3 (W4A8)",
-            "source": "op_api CheckParams (A2/A3)",
+            "source": "op_api CheckParams (A2/A3); the documentation page allows k = 2048 only",
         }
     ]
     assert "k is a multiple of 64 above 128" in gmmfr("rules", "k-alignment").out
