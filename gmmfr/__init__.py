@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from gmmfr.ab_check import AbReport, ab
     from gmmfr.backends import BACKENDS
     from gmmfr.loading import load_call
+    from gmmfr.recording import Recording, record
+    from gmmfr.replaying import ReplayReport, replay
     from gmmfr.result import NotRunError, Result
     from gmmfr.running import run
 
@@ -24,6 +26,10 @@ _HOME = {
     "ab": "ab_check",
     "BACKENDS": "backends",
     "load_call": "loading",
+    "Recording": "recording",
+    "record": "recording",
+    "ReplayReport": "replaying",
+    "replay": "replaying",
     "NotRunError": "result",
     "Result": "result",
     "run": "running",

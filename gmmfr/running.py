@@ -11,6 +11,7 @@ from dataclasses import replace
 from gmmfr.backends import Backend, Progress, find_backend
 from gmmfr.cli_support import UsageFailure
 from gmmfr.loading import load_call
+from gmmfr.recording import note, one_run
 from gmmfr.result import Result
 from reference.operands import Operands
 from reference.validator import validate
@@ -44,11 +45,16 @@ def run_backend(
     if reason is not None:
         return Result(backend.name, reason=reason)
     try:
-        results = [backend.run(operands, progress) for _ in range(repeats)]
+        with one_run():
+            results = [backend.run(operands, progress) for _ in range(repeats)]
     except UsageFailure:
         raise
     except Exception as error:  # a user's kernel may raise anything
         traceback.print_exc(file=sys.stderr)
-        return Result(backend.name, reason=f"failed: {type(error).__name__}: {error}", failed=True)
+        failure = Result(backend.name, reason=f"failed: {type(error).__name__}: {error}", failed=True)
+        note(operands, failure)
+        return failure
     seconds = [result.seconds for result in results if result.seconds is not None]
-    return replace(results[-1], seconds=statistics.median(seconds) if seconds else None)
+    result = replace(results[-1], seconds=statistics.median(seconds) if seconds else None)
+    note(operands, result)
+    return result

@@ -1,0 +1,32 @@
+"""``gmmfr replay``: run a recorded call here and compare it with what was recorded."""
+
+from __future__ import annotations
+
+import click
+
+from gmmfr.cli_support import EXIT_CODES, console, print_json, progress_bar
+
+
+@click.command("replay")
+@click.argument("bundle")
+@click.option(
+    "-b", "--backend", default=None, help="where to run it; default: as recorded, or auto for the ABI"
+)
+@click.option("--json", "as_json", is_flag=True, help="one JSON document on standard output")
+def command(bundle: str, backend: str | None, as_json: bool) -> None:
+    """Run the call recorded in BUNDLE here and compare its output with the recorded one.
+
+    PASS: the output is the recorded one, bit for bit or within rounding. The golden says which side is right.
+    """
+    from gmmfr.loading import load_call
+    from gmmfr.replay_table import print_replay
+    from gmmfr.replaying import replay
+
+    call = load_call(bundle)
+    with progress_bar("golden", quiet=as_json) as progress:
+        report = replay(bundle, backend, progress=progress)
+    if as_json:
+        print_json(report.to_json())
+    else:
+        print_replay(console(), report, call.problem)
+    raise SystemExit(EXIT_CODES[report.verdict])

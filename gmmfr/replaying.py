@@ -1,0 +1,178 @@
+"""Replay a recorded call: run it here, and compare with what was recorded, by expert."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gmmfr.ab_check import AbReport
+from gmmfr.backends import Progress, find_backend
+from gmmfr.cli_support import UsageFailure
+from gmmfr.loading import load_call
+from gmmfr.recording import recorded_outputs, versions
+from gmmfr.result import Result
+from gmmfr.running import run_backend
+from reference.comparator import Comparison, compare
+from reference.golden_operator import Golden, golden
+from reference.location import ExpertShare, locate, spans
+from reference.operands import Operands
+from reference.validator import validate
+
+#: Backends that call the vendor's ABI: their recordings are replayed on whichever of them is here.
+_ABI_BACKENDS = ("aclnn", "simulator", "torch_npu")
+
+
+@dataclass(frozen=True)
+class ReplayReport:
+    """What a replay found.
+
+    ``ab`` holds the verdict (``PASS`` where the output is the recorded one, exactly or within rounding),
+    where both sides ran, and all comparisons, those with the golden too: these say which side is right, and
+    do not change the verdict.  ``message`` is the verdict in words; ``experts`` are the parts of each expert
+    that was added into rows that differ; ``changed_versions`` maps a package to its version then and now.
+    """
+
+    ab: AbReport
+    message: str
+    recorded: Mapping[str, Any] = field(default_factory=dict)
+    experts: tuple[ExpertShare, ...] = ()
+    changed_versions: Mapping[str, tuple[str | None, str | None]] = field(default_factory=dict)
+
+    @property
+    def verdict(self) -> str:
+        """``PASS``, ``FAIL``, ``NOT RUN`` or ``INVALID``."""
+        return self.ab.verdict
+
+    def to_json(self) -> dict[str, Any]:
+        """The JSON of ``gmmfr replay``."""
+        return {
+            **self.ab.to_json(),
+            "message": self.message,
+            "recorded": {key: value for key, value in self.recorded.items() if key != "outputs"},
+            "experts": [share.to_json() for share in self.experts],
+            "changed_versions": {name: list(pair) for name, pair in self.changed_versions.items()},
+        }
+
+
+def replay(
+    bundle: Operands | str | os.PathLike[str],
+    backend: str | None = None,
+    *,
+    progress: Progress | None = None,
+) -> ReplayReport:
+    """Run a recorded call on ``backend`` and compare its output with the recorded ones.
+
+    ``backend`` defaults to the one that was recorded; for recordings of the vendor's ABI to ``auto``,
+    whichever of device and simulator is here.  Raises :class:`UsageFailure` where no output is recorded.
+    """
+    operands = load_call(bundle)
+    label = "call" if isinstance(bundle, Operands) else os.fspath(bundle)
+    outputs = recorded_outputs(operands)
+    if not outputs:
+        raise UsageFailure(
+            f"{label}: no output is recorded in it; gmmfr record or gmmfr.record make such bundles"
+        )
+    violations = validate(operands.problem, operands.arrays)
+    if not violations.ok:
+        ab = AbReport("INVALID", label, violations=tuple(violations.violations))
+        return ReplayReport(ab, "the validator refuses the recorded call", operands.recorded)
+    chosen = find_backend(backend or _default_backend(operands, outputs), operands.problem)
+    result = run_backend(chosen, operands)
+    begin = time.perf_counter()
+    truth = golden(operands, magnitudes=True, progress=progress)
+    earlier = [_recorded_result(operands, name, out) for name, out in outputs.items()]
+    then = {old.backend: old for old in earlier}
+    results = {"golden": Result("golden", truth.out, "numpy float64", time.perf_counter() - begin), **then}
+    results[result.backend] = result
+    return _judge(operands, label, results, then, result, truth)
+
+
+def _judge(
+    operands: Operands,
+    label: str,
+    results: Mapping[str, Result],
+    then: Mapping[str, Result],
+    now: Result,
+    truth: Golden,
+) -> ReplayReport:
+    pairs: list[Comparison] = []
+    if now.output is not None:
+        pairs = [
+            compare(now.output, old.out, truth, a_name=now.backend, b_name=name) for name, old in then.items()
+        ]
+    with_golden = [
+        compare(result.output, truth.out, truth, a_name=name, b_name="golden")
+        for name, result in results.items()
+        if name != "golden" and result.output is not None
+    ]
+    verdict = "PASS"
+    if not now.ran:
+        verdict = "FAIL" if now.failed else "NOT RUN"
+    elif any(pair.verdict == "FAIL" for pair in pairs):
+        verdict = "FAIL"
+    ab = AbReport(verdict, label, results, (*pairs, *with_golden))
+    experts: tuple[ExpertShare, ...] = ()
+    message = f"{now.backend}: {now.reason}"
+    if now.output is not None:
+        old, pair = _most_different(then, pairs)
+        if pair.verdict == "FAIL" and old.out.shape == now.output.shape:
+            shares = locate(now.output, old.out, truth).experts
+            experts = tuple(share for share in shares if share.mismatches)
+        message = _describe(pair, now.output, old, now, experts)
+    changed = _changed_versions(operands.recorded.get("versions") or {})
+    return ReplayReport(ab, message, operands.recorded, experts, changed)
+
+
+def _most_different(then: Mapping[str, Result], pairs: list[Comparison]) -> tuple[Result, Comparison]:
+    found = list(zip(then.values(), pairs, strict=True))
+    return max(found, key=lambda entry: (entry[1].verdict == "FAIL", entry[1].max_ratio))
+
+
+def _describe(
+    pair: Comparison, output: NDArray[Any], old: Result, now: Result, experts: tuple[ExpertShare, ...]
+) -> str:
+    """The verdict in words."""
+    before, after = old.device, now.device
+    where = f"on {after}" if before == after else f"between {before} and {after}"
+    if pair.verdict == "FAIL":
+        whole = [share.expert for share in experts if share.tokens_differ == share.tokens]
+        touched = whole or [share.expert for share in experts]
+        plural = "expert" if len(touched) == 1 else "experts"
+        named = f", {plural} {spans(touched)}" if touched else ""
+        share = f"{pair.mismatches} of {pair.count} elements"
+        return f"operator output changed {where}: max_abs {pair.max_abs:.4g}, {share}{named}; {pair.reason}"
+    recorded = old.out
+    if output.dtype == recorded.dtype and output.tobytes() == recorded.tobytes():
+        return f"operator output unchanged {where}: the same bit for bit"
+    differ = int(np.count_nonzero(~((output == recorded) | (np.isnan(output) & np.isnan(recorded)))))
+    return (
+        f"operator output unchanged {where}, within rounding: {differ} of {pair.count} elements differ, "
+        f"max_abs {pair.max_abs:.4g}, at most {pair.max_ratio:.3g} of what is allowed"
+    )
+
+
+def _default_backend(operands: Operands, outputs: Mapping[str, Any]) -> str:
+    name = str(operands.recorded.get("backend") or next(iter(outputs)))
+    return "auto" if name in _ABI_BACKENDS else name
+
+
+def _recorded_result(operands: Operands, name: str, out: NDArray[Any]) -> Result:
+    recorded = operands.recorded
+    mine = recorded.get("backend") in (None, name)
+    device = recorded.get("device") if mine else None
+    label = f"{name} (recorded)"
+    return Result(
+        label, out, device or f"{name}, where it was recorded", recorded.get("seconds") if mine else None
+    )
+
+
+def _changed_versions(then: Mapping[str, str]) -> dict[str, tuple[str | None, str | None]]:
+    now = versions()
+    names = sorted({*then, *now}) if then else []
+    return {name: (then.get(name), now.get(name)) for name in names if then.get(name) != now.get(name)}
