@@ -12,7 +12,7 @@ import gmmfr
 from gmmfr.cli_support import USAGE, UsageFailure
 
 #: Commands in the order of the help, each in the module of its name.
-COMMANDS = ("ab", "run", "compare", "validate", "rules", "explain", "cases", "doctor")
+COMMANDS = ("ab", "run", "compare", "validate", "rules", "explain", "cases", "record", "replay", "doctor")
 
 
 class _Commands(click.Group):
