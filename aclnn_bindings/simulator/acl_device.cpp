@@ -1,4 +1,5 @@
 // Exported: initialisation, devices, contexts, system parameters, error text.
+#include "checking.hpp"
 #include "kernel.hpp"
 #include "runtime.hpp"
 #include "soc.hpp"
@@ -59,7 +60,8 @@ GMMFR_EXPORT aclError aclInit(const char* configPath) {
 GMMFR_EXPORT aclError aclFinalize(void) {
     return entry("aclFinalize", [] {
         uint64_t left = 0;
-        return report(runtime().finalize(&left));
+        if (Failure failed = runtime().finalize(&left)) return report(failed);
+        return left == 0 && checking() ? report(find_leaks()) : ACL_SUCCESS;
     });
 }
 

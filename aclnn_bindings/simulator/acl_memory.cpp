@@ -1,13 +1,16 @@
 // Exported: device and host memory, copies.
+#include <algorithm>
 #include <cstring>
 
 #include "runtime.hpp"
+#include "thread_pool.hpp"
 
 using namespace gmmfr;
 
 namespace {
 
 constexpr size_t kUnit = 32;
+constexpr size_t kCopyPart = size_t{4} << 20;
 
 struct Copy {
     void* target = nullptr;
@@ -72,11 +75,26 @@ Failure pin_side(const char* name, const void* address, size_t count, bool on_de
     return {};
 }
 
+// Long copies use all cores: the first touch of fresh memory costs more than the copy.
+void move_bytes(std::byte* target, const std::byte* source, size_t count) {
+    const auto distance = reinterpret_cast<uintptr_t>(target) - reinterpret_cast<uintptr_t>(source);
+    const bool overlap = distance < count || 0 - distance < count;
+    if (count < 2 * kCopyPart || overlap) {
+        std::memmove(target, source, count);
+        return;
+    }
+    const auto parts = static_cast<int64_t>((count + kCopyPart - 1) / kCopyPart);
+    ThreadPool::shared().run(parts, [&](int64_t part) {
+        const size_t first = static_cast<size_t>(part) * kCopyPart;
+        std::memcpy(target + first, source + first, std::min(kCopyPart, count - first));
+    });
+}
+
 Failure run_copy(const Copy& copy) {
     std::shared_ptr<Block> target, source;
     if (Failure failed = pin_side("dst", copy.target, copy.count, copy.to_device, &target)) return failed;
     if (Failure failed = pin_side("src", copy.source, copy.count, copy.from_device, &source)) return failed;
-    std::memmove(copy.target, copy.source, copy.count);
+    move_bytes(static_cast<std::byte*>(copy.target), static_cast<const std::byte*>(copy.source), copy.count);
     return {};
 }
 
@@ -114,10 +132,7 @@ GMMFR_EXPORT aclError aclrtMallocAlign32(void** devPtr, size_t size, aclrtMemMal
 GMMFR_EXPORT aclError aclrtFree(void* devPtr) {
     return entry("aclrtFree", [&] {
         if (devPtr == nullptr) return fail(ACL_ERROR_RT_PARAM_INVALID, "devPtr is NULL");
-        if (device_memory().release(devPtr)) return ACL_SUCCESS;
-        return fail(ACL_ERROR_RT_PARAM_INVALID, devPtr,
-                    device_memory().contains(devPtr) ? " lies inside an allocation, it is not its start"
-                                                     : " is no live device allocation (freed before, or a host address)");
+        return report(device_memory().release(devPtr));
     });
 }
 
@@ -134,8 +149,7 @@ GMMFR_EXPORT aclError aclrtMallocHost(void** hostPtr, size_t size) {
 GMMFR_EXPORT aclError aclrtFreeHost(void* hostPtr) {
     return entry("aclrtFreeHost", [&] {
         if (hostPtr == nullptr) return fail(ACL_ERROR_RT_PARAM_INVALID, "hostPtr is NULL");
-        if (host_memory().release(hostPtr)) return ACL_SUCCESS;
-        return fail(ACL_ERROR_RT_PARAM_INVALID, hostPtr, " does not come from aclrtMallocHost or was freed before");
+        return report(host_memory().release(hostPtr));
     });
 }
 

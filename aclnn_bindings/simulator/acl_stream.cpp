@@ -1,4 +1,5 @@
 // Exported: streams and events.
+#include "checking.hpp"
 #include "runtime.hpp"
 
 using namespace gmmfr;
@@ -29,7 +30,8 @@ int synchronize_stream(aclrtStream handle, int32_t timeout) {
     }
     std::shared_ptr<Stream> stream;
     if (Failure failed = find_stream(handle, &stream)) return report(failed);
-    return report(stream->synchronize(timeout));
+    if (Failure failed = stream->synchronize(timeout)) return report(failed);
+    return checking() ? report(device_memory().check_guards()) : ACL_SUCCESS;
 }
 
 int create_event(aclrtEvent* event) {

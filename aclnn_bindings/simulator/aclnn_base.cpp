@@ -1,4 +1,7 @@
 // Exported: tensor descriptors, int arrays, executors.
+#include <algorithm>
+
+#include "checking.hpp"
 #include "executor.hpp"
 
 using namespace gmmfr;
@@ -28,9 +31,15 @@ int set_address(aclOpExecutor* executor, aclTensor* tensor, void* address) {
     if (executor == nullptr || tensor == nullptr) {
         return fail(ACLNN_ERR_PARAM_NULLPTR, executor == nullptr ? "executor" : "tensor", " is NULL");
     }
-    if (!executors().find(executor)) return fail(ACLNN_ERR_INNER, executors().explain(executor));
+    const auto owner = executors().find(executor);
+    if (!owner) return fail(ACLNN_ERR_INNER, executors().explain(executor));
     const auto found = tensors().find(tensor);
     if (!found) return fail(ACLNN_ERR_PARAM_INVALID, tensors().explain(tensor));
+    const auto& known = owner->tensors;
+    if (checking() && std::find(known.begin(), known.end(), found) == known.end()) {
+        return fail(ACLNN_ERR_PARAM_INVALID, "the tensor is none that phase 1 of this executor got, so its address "
+                                             "would never be read");
+    }
     found->address.store(address);
     return ACLNN_SUCCESS;
 }

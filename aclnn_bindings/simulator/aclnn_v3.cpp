@@ -3,6 +3,7 @@
 
 #include "checks.hpp"
 #include "executor.hpp"
+#include "faults.hpp"
 #include "kernel.hpp"
 #include "runtime.hpp"
 #include "trace.hpp"
@@ -41,6 +42,7 @@ void keep_layouts(const Call& call, Plan* plan) {
     plan->soc = call.soc;
     plan->layouts = call.layouts;
     plan->attributes = call.attributes;
+    plan->deterministic = call.deterministic;
     for (int argument = 0; argument < kArguments; ++argument) {
         plan->present[argument] = call.tensors[argument] != nullptr;
     }
@@ -96,12 +98,9 @@ int phase1(Call& call, uint64_t* workspace_size, aclOpExecutor** executor) {
     return ACLNN_SUCCESS;
 }
 
-Failure check_workspace(const Plan& plan, const void* workspace, uint64_t size) {
-    if (size < plan.workspace) {
-        return invalid("workspaceSize: expected at least ", plan.workspace, " as phase 1 told, got ", size);
-    }
-    (void)workspace;
-    return {};
+Failure check_workspace(const Plan& plan, uint64_t size) {
+    if (size >= plan.workspace) return {};
+    return invalid("workspaceSize: expected at least ", plan.workspace, " as phase 1 told, got ", size);
 }
 
 // Addresses are read now: aclSetTensorAddr and its kin may have changed them since phase 1.
@@ -135,12 +134,13 @@ int phase2(void* workspace, uint64_t workspace_size, aclOpExecutor* handle, aclr
         return fail(ACLNN_ERR_PARAM_NULLPTR, "workspace is NULL, workspaceSize is ", workspace_size,
                     "; the executor is destroyed");
     }
+    if (const int code = injected_fault(kPhase2)) return fail(code, kFaultText);
     Launch launch;
     launch.plan = executor->plan;
     launch.workspace = workspace;
     launch.workspace_size = workspace_size;
     launch.saturate = saturation_mode();
-    if (Failure failed = check_workspace(*launch.plan, workspace, workspace_size)) return report(failed);
+    if (Failure failed = check_workspace(*launch.plan, workspace_size)) return report(failed);
     if (launch.plan->path == Path::unsupported) return fail(ACLNN_ERR_INNER, launch.plan->unsupported);
     if (Failure failed = gather_addresses(*executor, &launch)) return report(failed);
     std::shared_ptr<Stream> stream;
@@ -188,5 +188,6 @@ GMMFR_EXPORT aclnnStatus aclnnGroupedMatmulFinalizeRoutingV3GetWorkspaceSize(
 
 GMMFR_EXPORT aclnnStatus aclnnGroupedMatmulFinalizeRoutingV3(void* workspace, uint64_t workspaceSize,
                                                              aclOpExecutor* executor, aclrtStream stream) {
-    return entry(kPhase2, [&] { return phase2(workspace, workspaceSize, executor, stream); });
+    // a failure on order comes after the executor is taken, as every failure of phase 2 does
+    return entry(kPhase2, Faults::inside, [&] { return phase2(workspace, workspaceSize, executor, stream); });
 }

@@ -64,6 +64,7 @@ struct Plan {
     std::array<Layout, kArguments> layouts;
     Attributes attributes;
     bool x2_transposed = false;
+    bool deterministic = false;
     int64_t m = 0, n = 0, k = 0, e = 0, rows = 0;
     uint64_t workspace = 0;
 

@@ -1,7 +1,10 @@
 #include "combine.hpp"
 
 #include <algorithm>
+#include <numeric>
+#include <random>
 
+#include "checking.hpp"
 #include "thread_pool.hpp"
 
 // Every product and every sum is rounded on its own, as the device does: no fused multiply-add.
@@ -22,12 +25,21 @@ void for_column_blocks(int64_t n, const std::function<void(int64_t, int64_t)>& w
     });
 }
 
+std::vector<int64_t> row_order(int64_t rows, uint64_t seed) {
+    std::vector<int64_t> order(static_cast<size_t>(rows));
+    std::iota(order.begin(), order.end(), 0);
+    if (seed != 0) std::shuffle(order.begin(), order.end(), std::mt19937_64(seed));
+    return order;
+}
+
 }  // namespace
 
 Failure Result::open(const Launch& launch) {
     if (Failure failed = out_.open(launch, kOut)) return failed;
     rows_ = launch.plan->rows;
     n_ = launch.plan->n;
+    const bool in_order = launch.plan->deterministic && !launch.plan->soc->is_950();
+    shuffle_seed_ = in_order ? 0 : shuffle_seed();
     if (rows_ == 0 || n_ == 0) return {};
     const bool aligned = reinterpret_cast<uintptr_t>(out_.base()) % alignof(float) == 0;
     if (out_.layout().contiguous() && aligned) {
@@ -60,8 +72,9 @@ void Result::initialize(const Plan& plan, const Operand* shared) {
 
 void Result::add_rows(const Routing& routing, int64_t first_row, int64_t rows, const float* values,
                       const float* factors) {
+    const std::vector<int64_t> order = row_order(rows, shuffle_seed_);
     for_column_blocks(n_, [&](int64_t begin, int64_t end) {
-        for (int64_t i = 0; i < rows; ++i) {
+        for (const int64_t i : order) {
             const float factor = factors[first_row + i];
             float* to = values_ + routing.row_index[static_cast<size_t>(first_row + i)] * n_;
             const float* from = values + i * n_;

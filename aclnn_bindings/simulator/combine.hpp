@@ -23,6 +23,7 @@ private:
     std::vector<float> copy_;
     float* values_ = nullptr;
     int64_t rows_ = 0, n_ = 0;
+    uint64_t shuffle_seed_ = 0;
 };
 
 }  // namespace gmmfr

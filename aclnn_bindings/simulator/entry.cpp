@@ -12,7 +12,9 @@ namespace {
 thread_local std::string pending_message;
 thread_local std::string taken_message;
 thread_local bool has_message = false;
-thread_local const char* current_function = "";
+thread_local Origin current;
+
+std::atomic<uint64_t> calls{0};
 
 std::atomic<bool> used{false};
 std::atomic<bool> forked_after_use{false};
@@ -38,7 +40,7 @@ void watch_forks() {
 }  // namespace
 
 int report(int code, const std::string& message) {
-    pending_message = text(message_prefix(code), ": ", current_function, ": ", message);
+    pending_message = text(message_prefix(code), ": ", current.function, ": ", message);
     has_message = true;
     return code;
 }
@@ -50,18 +52,25 @@ const char* take_message() {
     return taken_message.c_str();
 }
 
-int enter(const char* function) {
-    current_function = function;
+int enter(const char* function, Faults faults) {
+    current = {function, calls.fetch_add(1, std::memory_order_relaxed) + 1};
     watch_forks();
     if (forked_after_use.load(std::memory_order_relaxed)) {
         return fail(ACL_ERROR_UNINITIALIZE,
                     "this process was forked after the runtime was used; its device threads exist in the parent "
                     "only. Start the child with spawn (exec) and call aclInit there");
     }
-    if (const int code = injected_fault(function)) {
-        return fail(code, "failure on order (GMMFR_SIM_FAULT)");
-    }
-    return 0;
+    if (faults == Faults::inside) return 0;
+    const int code = injected_fault(function);
+    return code == 0 ? 0 : fail(code, kFaultText);
+}
+
+Origin current_call() {
+    return current;
+}
+
+std::ostream& operator<<(std::ostream& stream, const Origin& origin) {
+    return stream << origin.function << " (call " << origin.number << " of the process)";
 }
 
 }  // namespace gmmfr

@@ -48,19 +48,36 @@ int fail(int code, const Parts&... parts) {
 // The thread's pending message; false when there is none. The text stays valid until the next take.
 const char* take_message();
 
+// Whether a failure on order comes before the function's work, or the function asks for it itself.
+enum class Faults { before, inside };
+constexpr const char* kFaultText = "failure on order";
+
 // Non-zero when this call must not go on: a process forked after use, or a failure on order.
-int enter(const char* function);
+int enter(const char* function, Faults faults);
+
+// The exported call that this thread is in; its number counts the calls of the process.
+struct Origin {
+    const char* function = "";
+    uint64_t number = 0;
+};
+Origin current_call();
+std::ostream& operator<<(std::ostream& stream, const Origin& origin);
 
 template <class Body>
-int entry(const char* function, Body&& body) noexcept {
+int entry(const char* function, Faults faults, Body&& body) noexcept {
     try {
-        if (const int code = enter(function)) return code;
+        if (const int code = enter(function, faults)) return code;
         return body();
     } catch (const std::bad_alloc&) {
         return fail(ACL_ERROR_BAD_ALLOC, "the host has no memory left for this call");
     } catch (const std::exception& error) {
         return fail(ACL_ERROR_INTERNAL_ERROR, "unexpected failure inside the simulator: ", error.what());
     }
+}
+
+template <class Body>
+int entry(const char* function, Body&& body) noexcept {
+    return entry(function, Faults::before, std::forward<Body>(body));
 }
 
 }  // namespace gmmfr

@@ -51,6 +51,25 @@ int gmmfrSimClearCache(void);
  */
 const char *gmmfrSimLastCall(void);
 
+/*
+ * The checking device (environment variable GMMFR_SIM_CHECK=1): guard bytes and poison around allocations made
+ * from now on, guards looked at when memory is freed and streams are synchronised, addresses not aligned to 32
+ * bytes and views beyond their storage refused at execution, live objects listed by the last aclFinalize.
+ */
+int gmmfrSimSetChecks(bool on);
+
+/*
+ * Failures on order, "function:n:code[,...]": the n-th call of function from now on returns code without doing
+ * its work; a phase 2 still takes its executor. NULL or "" for none (environment variable GMMFR_SIM_FAULT).
+ */
+int gmmfrSimSetFaults(const char *orders);
+
+/*
+ * Order in which rows are added into out where a device leaves it open (not in deterministic mode on Atlas
+ * A2/A3): 0 in row order, else shuffled by this seed (environment variable GMMFR_SIM_SHUFFLE).
+ */
+int gmmfrSimSetShuffle(uint64_t seed);
+
 /* Worker threads that a kernel uses (environment variable GMMFR_SIM_THREADS, else all cores). */
 uint32_t gmmfrSimThreads(void);
 

@@ -36,6 +36,7 @@ public:
         Slot& slot = slots_[index];
         slot.generation = (slot.generation + 1) & kGenerationMask;
         slot.object = std::move(object);
+        slot.origin = current_call();
         ++live_;
         return encode(index, slot.generation);
     }
@@ -64,6 +65,17 @@ public:
         return objects;
     }
 
+    // Each live object with the call that made it.
+    void list_live(std::vector<std::string>* words) const {
+        std::lock_guard<std::mutex> lock(mutex_);
+        for (size_t index = 0; index < slots_.size(); ++index) {
+            if (!slots_[index].object) continue;
+            words->push_back(text(handle_noun(kind_), " ",
+                                  encode(static_cast<uint32_t>(index), slots_[index].generation), " made by ",
+                                  slots_[index].origin));
+        }
+    }
+
     uint64_t live() const {
         std::lock_guard<std::mutex> lock(mutex_);
         return live_;
@@ -87,6 +99,7 @@ private:
     struct Slot {
         uint32_t generation = 0;
         std::shared_ptr<Object> object;
+        Origin origin;
     };
 
     static constexpr uint64_t kSlotMask = 0xFFFFFF;

@@ -5,13 +5,21 @@
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <limits>
+
+#include "checking.hpp"
 
 namespace gmmfr {
 namespace {
 
 constexpr size_t kAlignment = 512;
 constexpr size_t kHugePage = size_t{2} << 20;
+constexpr size_t kGuard = 64;
+constexpr uint8_t kGuardByte = 0xA7;
+constexpr uint8_t kPoisonByte = 0xFF;
+constexpr size_t kPoisonedEnd = size_t{4} << 20;
+constexpr size_t kFreedKept = 1024;
 constexpr uint64_t kDefaultCapacity = uint64_t{64} << 30;
 
 uint64_t capacity_from_environment() {
@@ -30,22 +38,48 @@ size_t round_up(size_t bytes, size_t unit) {
     return (bytes + unit - 1) / unit * unit;
 }
 
+Failure damaged(const Block& block) {
+    return failure(ACL_ERROR_RT_DEVICE_MEM_ERROR, "bytes ", block.damage(), " of the allocation ", block.data(), " (",
+                   block.bytes(), " bytes, made by ", block.origin(), ") were written over");
+}
+
 }  // namespace
 
-Block::Block(size_t bytes, int32_t device) : bytes_(bytes), device_(device) {
+Block::Block(size_t bytes, int32_t device, bool checked)
+    : bytes_(bytes), device_(device), checked_(checked), origin_(current_call()) {
     void* address = nullptr;
-    if (bytes >= 2 * kHugePage) {
-        mapped_ = round_up(bytes, kHugePage);
-        if (posix_memalign(&address, kHugePage, mapped_) != 0) return;
-        madvise(address, mapped_, MADV_HUGEPAGE);
-    } else if (posix_memalign(&address, kAlignment, round_up(bytes, kAlignment)) != 0) {
-        return;
-    }
-    data_ = static_cast<std::byte*>(address);
+    const size_t guards = checked ? kAlignment + kGuard : 0;
+    const bool huge = !checked && bytes >= 2 * kHugePage;
+    const size_t total = round_up(bytes + guards, huge ? kHugePage : kAlignment);
+    if (posix_memalign(&address, huge ? kHugePage : kAlignment, total) != 0) return;
+    if (huge) madvise(address, total, MADV_HUGEPAGE);
+    raw_ = static_cast<std::byte*>(address);
+    data_ = raw_ + (checked ? kAlignment : 0);
+    if (!checked) return;
+    std::memset(data_ - kGuard, kGuardByte, kGuard);
+    std::memset(data_ + bytes_, kGuardByte, kGuard);
+    poison();
 }
 
 Block::~Block() {
-    std::free(data_);
+    if (checked_ && valid()) poison();
+    std::free(raw_);
+}
+
+// All of it, or both ends of what is too long to fill.
+void Block::poison() {
+    const size_t end = std::min(bytes_, kPoisonedEnd);
+    std::memset(data_, kPoisonByte, end);
+    std::memset(data_ + bytes_ - end, kPoisonByte, end);
+}
+
+const char* Block::damage() const {
+    if (!checked_) return "";
+    const auto whole = [](const std::byte* guard) {
+        return std::all_of(guard, guard + kGuard, [](std::byte byte) { return byte == std::byte{kGuardByte}; });
+    };
+    if (!whole(data_ - kGuard)) return "before the start";
+    return whole(data_ + bytes_) ? "" : "after the end";
 }
 
 Failure MemoryTable::allocate(size_t bytes, int32_t device, void** address) {
@@ -55,7 +89,7 @@ Failure MemoryTable::allocate(size_t bytes, int32_t device, void** address) {
         return failure(ACL_ERROR_RT_MEMORY_ALLOCATION, "out of memory: ", bytes, " bytes asked for, ", left, " of ",
                        capacity_, " free");
     }
-    auto block = std::make_shared<Block>(bytes, device);
+    auto block = std::make_shared<Block>(bytes, device, checking());
     if (!block->valid()) {
         return failure(ACL_ERROR_RT_MEMORY_ALLOCATION, "out of memory: the host cannot give ", bytes, " bytes");
     }
@@ -67,16 +101,33 @@ Failure MemoryTable::allocate(size_t bytes, int32_t device, void** address) {
     return {};
 }
 
-bool MemoryTable::release(void* address) {
+Failure MemoryTable::release(void* address) {
     std::shared_ptr<Block> block;  // its bytes go back after the lock
     std::lock_guard<std::mutex> lock(mutex_);
-    const auto found = blocks_.find(reinterpret_cast<uintptr_t>(address));
-    if (found == blocks_.end()) return false;
+    const auto start = reinterpret_cast<uintptr_t>(address);
+    const auto found = blocks_.find(start);
+    if (found == blocks_.end()) {
+        return failure(ACL_ERROR_RT_PARAM_INVALID,
+                       block_at(start) ? text("address ", address, " lies inside an allocation, it is not its start")
+                                       : explain(start));
+    }
     block = std::move(found->second);
     blocks_.erase(found);
     statistics_.live_bytes -= block->bytes();
     statistics_.live_allocations -= 1;
-    return true;
+    freed_.push_back({start, start + block->bytes(), block->origin(), current_call()});
+    if (freed_.size() > kFreedKept) freed_.pop_front();
+    return *block->damage() == '\0' ? Failure{} : damaged(*block);
+}
+
+// What is known of an address outside every live allocation.
+std::string MemoryTable::explain(uintptr_t address) const {
+    const auto* shown = reinterpret_cast<const void*>(address);
+    for (auto freed = freed_.rbegin(); freed != freed_.rend(); ++freed) {
+        if (address < freed->start || address >= freed->end) continue;
+        return text("address ", shown, " was freed by ", freed->freed, "; it was made by ", freed->allocated);
+    }
+    return text("address ", shown, " lies in no live allocation of this runtime");
 }
 
 std::shared_ptr<Block> MemoryTable::block_at(uintptr_t address) const {
@@ -91,7 +142,7 @@ std::shared_ptr<Block> MemoryTable::pin(const void* address, size_t bytes, std::
     const auto start = reinterpret_cast<uintptr_t>(address);
     auto block = block_at(start);
     if (!block) {
-        *why = text("address ", address, " lies in no live device allocation");
+        *why = explain(start);
         return nullptr;
     }
     const size_t room = block->bytes() - (start - reinterpret_cast<uintptr_t>(block->data()));
@@ -106,6 +157,22 @@ std::shared_ptr<Block> MemoryTable::pin(const void* address, size_t bytes, std::
 bool MemoryTable::contains(const void* address) const {
     std::lock_guard<std::mutex> lock(mutex_);
     return block_at(reinterpret_cast<uintptr_t>(address)) != nullptr;
+}
+
+Failure MemoryTable::check_guards() const {
+    std::lock_guard<std::mutex> lock(mutex_);
+    for (const auto& [start, block] : blocks_) {
+        if (*block->damage() != '\0') return damaged(*block);
+    }
+    return {};
+}
+
+void MemoryTable::list_live(const char* noun, std::vector<std::string>* words) const {
+    std::lock_guard<std::mutex> lock(mutex_);
+    for (const auto& [start, block] : blocks_) {
+        words->push_back(text(noun, " ", static_cast<const void*>(block->data()), " of ", block->bytes(),
+                              " bytes made by ", block->origin()));
+    }
 }
 
 MemoryStatistics MemoryTable::statistics() const {

@@ -3,19 +3,22 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <map>
 #include <memory>
 #include <mutex>
 #include <string>
+#include <vector>
 
 #include "entry.hpp"
 
 namespace gmmfr {
 
-// Owned bytes; freed when the last user (the table or a running kernel) lets go.
+// Owned bytes; freed when the last user (the table or a running kernel) lets go. Under the checking device they
+// stand between guard bytes, and are filled with 0xFF (NaN, -1) before their first and after their last use.
 class Block {
 public:
-    Block(size_t bytes, int32_t device);
+    Block(size_t bytes, int32_t device, bool checked);
     ~Block();
     Block(const Block&) = delete;
     Block& operator=(const Block&) = delete;
@@ -24,12 +27,19 @@ public:
     size_t bytes() const { return bytes_; }
     int32_t device() const { return device_; }
     bool valid() const { return data_ != nullptr; }
+    const Origin& origin() const { return origin_; }
+    // Which guard was written over: "before the start", "after the end" or "".
+    const char* damage() const;
 
 private:
+    void poison();
+
+    std::byte* raw_ = nullptr;
     std::byte* data_ = nullptr;
-    size_t bytes_;
-    size_t mapped_ = 0;
-    int32_t device_;
+    const size_t bytes_;
+    const int32_t device_;
+    const bool checked_;
+    const Origin origin_;
 };
 
 struct MemoryStatistics {
@@ -43,22 +53,32 @@ public:
     explicit MemoryTable(uint64_t capacity) : capacity_(capacity) {}
 
     Failure allocate(size_t bytes, int32_t device, void** address);
-    // False when address is not the start of a live allocation.
-    bool release(void* address);
+    // Fails when address is not the start of a live allocation, or when its guards were damaged.
+    Failure release(void* address);
     // The live block that holds [address, address + bytes), or NULL with the reason in *why.
     std::shared_ptr<Block> pin(const void* address, size_t bytes, std::string* why) const;
     bool contains(const void* address) const;
+    // The first live allocation with damaged guards.
+    Failure check_guards() const;
+    void list_live(const char* noun, std::vector<std::string>* words) const;
 
     MemoryStatistics statistics() const;
     void reset_peak();
     uint64_t capacity() const { return capacity_; }
 
 private:
+    struct Freed {
+        uintptr_t start, end;
+        Origin allocated, freed;
+    };
+
     std::shared_ptr<Block> block_at(uintptr_t address) const;
+    std::string explain(uintptr_t address) const;
 
     const uint64_t capacity_;
     mutable std::mutex mutex_;
     std::map<uintptr_t, std::shared_ptr<Block>> blocks_;
+    std::deque<Freed> freed_;  // the latest, to tell a freed address from a foreign one
     MemoryStatistics statistics_;
 };
 

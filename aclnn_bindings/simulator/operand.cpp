@@ -1,5 +1,7 @@
 #include "operand.hpp"
 
+#include "checking.hpp"
+
 namespace gmmfr {
 namespace {
 
@@ -35,6 +37,9 @@ Failure Operand::open(const Launch& launch, Argument argument) {
     const int64_t low_byte = low_bit >> 3, end_byte = (end_bit + 7) >> 3;
     const auto* start = reinterpret_cast<const void*>(reinterpret_cast<uintptr_t>(base_) +
                                                       static_cast<uintptr_t>(low_byte));
+    if (checking()) {
+        if (Failure failed = check_descriptor(name, *layout_, storage, lowest, highest)) return failed;
+    }
     std::string why;
     block_ = device_memory().pin(start, static_cast<size_t>(end_byte - low_byte), &why);
     if (block_) return {};

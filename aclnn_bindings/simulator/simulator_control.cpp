@@ -1,7 +1,9 @@
 // Exported: control and inspection of the simulator.
 #include "gmmfr_simulator.h"
 
+#include "checking.hpp"
 #include "executor.hpp"
+#include "faults.hpp"
 #include "runtime.hpp"
 #include "soc.hpp"
 #include "thread_pool.hpp"
@@ -67,6 +69,27 @@ GMMFR_EXPORT int gmmfrSimClearCache(void) {
 
 GMMFR_EXPORT const char* gmmfrSimLastCall(void) {
     return last_call();
+}
+
+GMMFR_EXPORT int gmmfrSimSetChecks(bool on) {
+    return entry("gmmfrSimSetChecks", [&] {
+        set_checking(on);
+        return ACL_SUCCESS;
+    });
+}
+
+GMMFR_EXPORT int gmmfrSimSetFaults(const char* orders) {
+    return entry("gmmfrSimSetFaults", [&] {
+        if (set_faults(orders)) return ACL_SUCCESS;
+        return fail(ACL_ERROR_INVALID_PARAM, "orders: expected function:n:code[,...], got \"", orders, "\"");
+    });
+}
+
+GMMFR_EXPORT int gmmfrSimSetShuffle(uint64_t seed) {
+    return entry("gmmfrSimSetShuffle", [&] {
+        set_shuffle_seed(seed);
+        return ACL_SUCCESS;
+    });
 }
 
 GMMFR_EXPORT uint32_t gmmfrSimThreads(void) {
