@@ -16,8 +16,10 @@ if TYPE_CHECKING:
     from reference.cases import CASES, make_case
     from reference.comparator import Comparison, compare
     from reference.compensation import k_slices, make_bias, make_offset
+    from reference.diagnosis import Diagnosis, diagnose
     from reference.golden_operator import Golden, golden
     from reference.int4 import Int4Weights, pack_int4, quantise_int4, unpack_int4
+    from reference.location import Location, locate
     from reference.mx import MxTensor, dequantise_mx, quantise_mx
     from reference.operands import Operands
     from reference.problem import Attributes, Problem, ProblemError, TensorSpec
@@ -32,6 +34,8 @@ if TYPE_CHECKING:
         to_replicas,
     )
     from reference.scales import pack_scale_int64, scale_loss, unpack_scale_int64
+    from reference.sentinel import fill_with_sentinel, sentinel_filled, unwritten
+    from reference.stages import GoldenStages, golden_stages
     from reference.validator import InvalidProblemError, Report, Violation, validate
 
 _HOME = {
@@ -46,6 +50,8 @@ _HOME = {
     "k_slices": "compensation",
     "make_bias": "compensation",
     "make_offset": "compensation",
+    "Diagnosis": "diagnosis",
+    "diagnose": "diagnosis",
     "Golden": "golden_operator",
     "golden": "golden_operator",
     "Int4Weights": "int4",
@@ -55,6 +61,8 @@ _HOME = {
     "MxTensor": "mx",
     "dequantise_mx": "mx",
     "quantise_mx": "mx",
+    "Location": "location",
+    "locate": "location",
     "Operands": "operands",
     "Attributes": "problem",
     "Problem": "problem",
@@ -71,6 +79,11 @@ _HOME = {
     "pack_scale_int64": "scales",
     "scale_loss": "scales",
     "unpack_scale_int64": "scales",
+    "fill_with_sentinel": "sentinel",
+    "sentinel_filled": "sentinel",
+    "unwritten": "sentinel",
+    "GoldenStages": "stages",
+    "golden_stages": "stages",
     "InvalidProblemError": "validator",
     "Report": "validator",
     "Violation": "validator",
