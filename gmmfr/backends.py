@@ -179,6 +179,23 @@ class PyptoBackend(Backend):
         return Result(self.name, result.out, result.device, result.seconds)
 
 
+class TorchNpuBackend(Backend):
+    """torch_npu's operator in its own process: on an NPU, else on the simulator."""
+
+    name = "torch_npu"
+    summary = "torch_npu's operator, on an NPU or on the CPU simulator of its libraries"
+
+    def refusal(self, problem: Problem) -> str | None:
+        from gmmfr import torch_npu_backend
+
+        return torch_npu_backend.refusal(problem)
+
+    def run(self, operands: Operands, progress: Progress | None = None) -> Result:
+        from gmmfr import torch_npu_backend
+
+        return torch_npu_backend.run(operands)
+
+
 class OwnKernel(Backend):
     """A user's kernel: ``path/to/file.py:function`` gets the operands and returns ``out``."""
 
@@ -218,6 +235,7 @@ BACKENDS: dict[str, type[Backend]] = {
     "aclnn": AclnnBackend,
     "simulator": SimulatorBackend,
     "pypto": PyptoBackend,
+    "torch_npu": TorchNpuBackend,
 }
 
 
