@@ -12,7 +12,19 @@ import gmmfr
 from gmmfr.cli_support import USAGE, UsageFailure
 
 #: Commands in the order of the help, each in the module of its name.
-COMMANDS = ("ab", "run", "compare", "validate", "rules", "explain", "cases", "record", "replay", "doctor")
+COMMANDS = (
+    "ab",
+    "run",
+    "compare",
+    "validate",
+    "rules",
+    "explain",
+    "cases",
+    "record",
+    "replay",
+    "simulate",
+    "doctor",
+)
 
 
 class _Commands(click.Group):
