@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from reference.rules.model import PATH_TITLES, Rule
+from reference.rules.model import EVERYWHERE, ON_950, PATH_TITLES, Rule
 from reference.status import status_name
 
 _LEVELS = {
@@ -25,11 +25,19 @@ def rule_rows(rules: Iterable[Rule]) -> list[dict[str, Any]]:
             "level": rule.level,
             "status": rule.status,
             "stage": rule.stage,
-            "paths": ", ".join(PATH_TITLES[path] for path in rule.paths),
+            "paths": _where(rule),
             "source": rule.source,
         }
         for rule in rules
     ]
+
+
+def _where(rule: Rule) -> str:
+    if set(rule.paths) == set(EVERYWHERE):
+        return "everywhere"
+    if set(rule.paths) == set(ON_950):
+        return "Ascend 950"
+    return ", ".join(PATH_TITLES[path] for path in rule.paths)
 
 
 def document(rules: Iterable[Rule]) -> str:
