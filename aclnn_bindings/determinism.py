@@ -21,16 +21,14 @@ _lock = threading.Lock()
 
 
 class DeterminismScope:
-    """``with DeterminismScope(runtime, True):`` asks for repeatable sums, ``False`` for fast ones, None changes nothing."""
+    """``with DeterminismScope(runtime, True):`` asks for repeatable sums, ``False`` for fast ones."""
 
-    def __init__(self, runtime: Runtime, wanted: bool | None) -> None:
+    def __init__(self, runtime: Runtime, wanted: bool) -> None:
         self._runtime = runtime
         self._wanted = wanted
         self._before: dict[str, int] = {}
 
     def __enter__(self) -> None:
-        if self._wanted is None:
-            return
         functions = self._runtime.functions
         levels = [name for name in _LEVELS if functions.has(name)]
         if not levels:
@@ -46,8 +44,6 @@ class DeterminismScope:
             raise
 
     def __exit__(self, *_: object) -> None:
-        if self._wanted is None:
-            return
         try:
             for name, value in self._before.items():
                 self._set(name, value)

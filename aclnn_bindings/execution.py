@@ -62,19 +62,23 @@ class Execution:
         """Make fresh descriptors, let the library check the call, and set the workspace aside."""
         resources = self._resources
         if self._preparation.tuning_config is not None and self._tuning is None:
-            self._tuning = resources.keep(IntArray(resources.context, self._preparation.tuning_config))
+            self._tuning = resources.keep(IntArray(resources.context, self._preparation.tuning_config, held=True))
         if self._tensors is not None:
             resources.retire(self._tensors)
         table = self._preparation.table(self._wants_repeatable)
-        self._tensors = resources.keep(Tensors(resources.context, table, self._placement.addresses))
-        self._executor = resources.keep(Executor(resources.context))
+        self._tensors = resources.keep(
+            Tensors(resources.context, table, self._placement.addresses, held=True)
+        )
+        self._executor = resources.keep(Executor(resources.context, held=True))
         size = ffi.new("uint64_t *")
         tuning = ffi.NULL if self._tuning is None else self._tuning.pointer
         started = perf_counter()
-        with DeterminismScope(resources.context.runtime, self._deterministic):
-            status = call_phase_one(
-                self._library, self._tensors, self._preparation.scalars, tuning, size, self._executor.cell
-            )
+        call = (self._library, self._tensors, self._preparation.scalars, tuning, size, self._executor.cell)
+        if self._deterministic is None:
+            status = call_phase_one(*call)
+        else:
+            with DeterminismScope(resources.context.runtime, self._deterministic):
+                status = call_phase_one(*call)
         self.phase_one_seconds = perf_counter() - started
         if status:
             raise self._refusal(status, explain)

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from typing_extensions import Self
 
-    from aclnn_bindings.device import DeviceContext
+    from aclnn_bindings.device import DeviceContext, Runtime
 
 Destroy = Callable[[Any], int]
 
@@ -44,21 +44,24 @@ class Handle:
     """Handles of the library in one C cell, destroyed once: by :meth:`close`, by leaving a ``with`` block, or by
     the collector.
 
-    ``destroy(cell)`` destroys what the cell holds, empties it and returns a status.
+    ``destroy(cell)`` destroys what the cell holds, empties it and returns a status.  ``held`` handles belong to a
+    larger thing that closes them, at exit too and in the right order.
     """
 
     __slots__ = ("__weakref__", "_cell", "_finalizer", "context", "noun")
+    #: Whether the handle can only be destroyed in the context it came from.
+    needs_context = False
 
-    def __init__(self, context: DeviceContext, cell: Any, destroy: Destroy, noun: str) -> None:
+    def __init__(
+        self, context: DeviceContext, cell: Any, destroy: Destroy, noun: str, *, held: bool = False
+    ) -> None:
         self.context = context
         self.noun = noun
         self._cell = cell
-        self._finalizer = weakref.finalize(self, _collect, context, cell, destroy, noun)
-        self._finalizer.atexit = context.runtime.owned
-
-    def leave_exit_to_owner(self) -> None:
-        """Do nothing at interpreter exit: whoever holds this handle closes it there, in the right order."""
-        self._finalizer.atexit = False
+        scope = context if self.needs_context else None
+        self._finalizer = weakref.finalize(self, _collect, context.runtime, scope, cell, destroy, noun)
+        if held or not context.runtime.owned:
+            self._finalizer.atexit = False
 
     @property
     def closed(self) -> bool:
@@ -108,10 +111,16 @@ def single(function: Callable[[Any], int]) -> Destroy:
     return destroy
 
 
-def _release(context: DeviceContext, cell: Any, destroy: Destroy, noun: str) -> None:
-    if context.runtime.usable:  # after a fork, or after its end, the library must not be called
-        with context.current():
-            context.runtime.check(destroy(cell), f"destroying {noun}")
+def _release(runtime: Runtime, scope: DeviceContext | None, cell: Any, destroy: Destroy, noun: str) -> None:
+    if not runtime.usable:  # after a fork, or after its end, the library must not be called
+        return
+    if scope is None:
+        status = destroy(cell)
+    else:
+        with scope.current():
+            status = destroy(cell)
+    if status:
+        runtime.check(status, f"destroying {noun}")
 
 
 def warn_unclosed(noun: str) -> None:
@@ -120,10 +129,10 @@ def warn_unclosed(noun: str) -> None:
         warnings.warn(f"{noun} was never closed: use it in a with block", ResourceWarning, stacklevel=3)
 
 
-def _collect(context: DeviceContext, cell: Any, destroy: Destroy, noun: str) -> None:
+def _collect(runtime: Runtime, scope: DeviceContext | None, cell: Any, destroy: Destroy, noun: str) -> None:
     if any(pointer != ffi.NULL for pointer in ffi.unpack(cell, len(cell))):
         warn_unclosed(noun)
-    _release(context, cell, destroy, noun)
+    _release(runtime, scope, cell, destroy, noun)
 
 
 class Executor(Handle):
@@ -135,9 +144,9 @@ class Executor(Handle):
 
     __slots__ = ()
 
-    def __init__(self, context: DeviceContext) -> None:
+    def __init__(self, context: DeviceContext, *, held: bool = False) -> None:
         destroy = single(context.runtime.functions.aclDestroyAclOpExecutor)
-        super().__init__(context, ffi.new("aclOpExecutor *[1]"), destroy, "executor")
+        super().__init__(context, ffi.new("aclOpExecutor *[1]"), destroy, "executor", held=held)
 
     @property
     def cell(self) -> Any:
@@ -150,11 +159,10 @@ class IntArray(Handle):
 
     __slots__ = ()
 
-    def __init__(self, context: DeviceContext, values: tuple[int, ...]) -> None:
+    def __init__(self, context: DeviceContext, values: tuple[int, ...], *, held: bool = False) -> None:
         functions = context.runtime.functions
-        super().__init__(
-            context, ffi.new("aclIntArray *[1]"), single(functions.aclDestroyIntArray), "int array"
-        )
+        destroy = single(functions.aclDestroyIntArray)
+        super().__init__(context, ffi.new("aclIntArray *[1]"), destroy, "int array", held=held)
         self._cell[0] = functions.aclCreateIntArray(ffi.new("int64_t[]", values), len(values))
         if self._cell[0] == ffi.NULL:
             context.runtime.fail(f"aclCreateIntArray of {len(values)} values returned NULL")

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import threading
 from dataclasses import dataclass
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
@@ -29,7 +30,6 @@ GRANULE = 512
 DEFAULT_LIMIT = 256 << 20
 
 _POINTER = ffi.typeof("void *")
-_HOST_TO_DEVICE = lib.ACL_MEMCPY_HOST_TO_DEVICE
 _DEVICE_TO_HOST = lib.ACL_MEMCPY_DEVICE_TO_HOST
 
 
@@ -49,11 +49,12 @@ class DeviceMemory(Handle):
     """``nbytes`` of device memory."""
 
     __slots__ = ("address", "nbytes")
+    needs_context = True
 
-    def __init__(self, context: DeviceContext, nbytes: int) -> None:
+    def __init__(self, context: DeviceContext, nbytes: int, *, held: bool = False) -> None:
         functions = context.runtime.functions
         noun = f"device memory of {nbytes} bytes"
-        super().__init__(context, ffi.new("void *[1]"), single(functions.aclrtFree), noun)
+        super().__init__(context, ffi.new("void *[1]"), single(functions.aclrtFree), noun, held=held)
         self.nbytes = nbytes
         status = functions.aclrtMalloc(self._cell, nbytes, lib.ACL_MEM_MALLOC_HUGE_FIRST)
         context.runtime.check(status, f"aclrtMalloc of {nbytes} bytes")
@@ -62,9 +63,10 @@ class DeviceMemory(Handle):
 
 def memory_of(array: Array) -> Any:
     """The host memory of a dense array as a C pointer that keeps the array alive."""
-    if array.flags.c_contiguous and array.ndim:
-        return ffi.from_buffer(array.view(np.uint8))  # twice as fast as asking for the address
-    return ffi.cast("void *", array.ctypes.data)
+    if not array.flags.c_contiguous or not array.ndim:
+        return ffi.cast("void *", array.ctypes.data)
+    # Three times as fast as asking for the address; types of ml_dtypes have no buffer of their own.
+    return ffi.from_buffer(array if array.dtype.isbuiltin == 1 else array.view(np.uint8))
 
 
 class MemoryPool:
@@ -89,7 +91,6 @@ class MemoryPool:
                 self._in_use += size
                 return blocks.pop()
         block = self._allocate(size)
-        block.leave_exit_to_owner()
         with self._lock:
             self._misses += 1
             self._in_use += size
@@ -98,7 +99,7 @@ class MemoryPool:
 
     def _allocate(self, size: int) -> DeviceMemory:
         try:
-            return DeviceMemory(self._context, size)
+            return DeviceMemory(self._context, size, held=True)
         except OutOfDeviceMemoryError as error:
             if self._idle:
                 self.clear()
@@ -125,13 +126,19 @@ class MemoryPool:
         if not keep:
             block.close()
 
-    def upload(self, address: int, array: Array) -> None:
-        """Copy the memory of a dense array to the device; returns when it is there."""
-        nbytes = array.nbytes
-        target = ffi.cast(_POINTER, address)
-        status = self._copy(target, nbytes, memory_of(array), nbytes, _HOST_TO_DEVICE)
-        if status:
-            self._context.runtime.check(status, f"aclrtMemcpy of {nbytes} bytes to the device")
+    def upload(self, targets: Sequence[int], sizes: Sequence[int], images: Sequence[Any]) -> None:
+        """Copy ``sizes[i]`` bytes of host memory ``images[i]`` to device address ``targets[i]``, for all i."""
+        status = ffi.new("int *")
+        failed = lib.gmmfr_upload(
+            self._context.runtime.functions.table,
+            len(targets),
+            ffi.new("uintptr_t[]", targets),
+            ffi.new("uint64_t[]", sizes),
+            ffi.new("void *[]", images),
+            status,
+        )
+        if failed < len(targets):
+            self._context.runtime.check(status[0], f"aclrtMemcpy of {sizes[failed]} bytes to the device")
 
     def download(self, address: int, array: Array) -> None:
         """Fill the memory of a contiguous array from the device."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from aclnn_bindings._acl import ffi
+from aclnn_bindings._acl import ffi, lib
 from aclnn_bindings.handles import Executor, IntArray
 from aclnn_bindings.tensors import DescriptorTable, Tensors
 from reference.problem import ARGUMENTS, Attributes, Problem
@@ -16,28 +16,25 @@ if TYPE_CHECKING:
 _DUMMY_BYTES = 512
 
 
-def scalars_of(attributes: Attributes) -> tuple[Any, ...]:
-    """The scalar arguments between the tensors and tuningConfig, in the order of the prototype."""
-    return (
-        attributes.dtype,
-        attributes.shared_input_weight,
-        attributes.shared_input_offset,
-        attributes.transpose_x1,
-        attributes.transpose_x2,
-        attributes.group_list_type,
-    )
+def scalars_of(attributes: Attributes) -> Any:
+    """The scalar arguments of phase 1 as C takes them."""
+    scalars = ffi.new("gmmfr_scalars *")
+    scalars.dtype = attributes.dtype
+    scalars.sharedInputWeight = attributes.shared_input_weight
+    scalars.sharedInputOffset = attributes.shared_input_offset
+    scalars.transposeX1 = attributes.transpose_x1
+    scalars.transposeX2 = attributes.transpose_x2
+    scalars.groupListType = attributes.group_list_type
+    return scalars
 
 
 def call_phase_one(
-    library: Library, tensors: Tensors, scalars: tuple[Any, ...], tuning: Any, size: Any, executor: Any
+    library: Library, tensors: Tensors, scalars: Any, tuning: Any, size: Any, executor: Any
 ) -> int:
     """Call GetWorkspaceSize; ``size`` and ``executor`` are the cells that it fills.  Returns its status."""
-    pointers = tensors.pointers()
+    table = library.functions.table
     with library.soc_scope():
-        status = library.functions.aclnnGroupedMatmulFinalizeRoutingV3GetWorkspaceSize(
-            *pointers[:-1], *scalars, tuning, pointers[-1], size, executor
-        )
-    return int(status)
+        return int(lib.gmmfr_phase_one(table, tensors.cell, scalars, tuning, size, executor))
 
 
 def phase_one_status(problem: Problem, library: Library | None = None) -> int:

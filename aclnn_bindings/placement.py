@@ -7,6 +7,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from aclnn_bindings._acl import ffi, lib
+from aclnn_bindings.memory import memory_of
 from aclnn_bindings.preparation import X1_IN_USE, Preparation
 from aclnn_bindings.resources import Resources
 from aclnn_bindings.sources import Array, DeviceAddress, storage_image, strided_view
@@ -37,16 +38,18 @@ class Placement:
         self._shared = resources.memory(shared).address if shared else 0
         self._own: dict[str, int] = {}
         self.addresses = [0] * len(ARGUMENTS)
+        arrays: dict[str, Array] = {}
         for name, source in sources.items():
             if isinstance(source, DeviceAddress):
                 self.addresses[POSITION[name]] = self._use(name, source)
             else:
-                self.addresses[POSITION[name]] = self._reserve(name)
-                self.upload(name, source)
+                self.addresses[POSITION[name]] = self._own[name] = self._reserve(name)
+                arrays[name] = source
+        self.upload(arrays)
         if isinstance(out, DeviceAddress):
             self.addresses[POSITION["out"]] = self._use("out", out)
         elif "out" in preparation.specs:
-            self.addresses[POSITION["out"]] = self._reserve("out")
+            self.addresses[POSITION["out"]] = self._own["out"] = self._reserve("out")
         self.x1_source = self.addresses[0]
         self.protects_x1 = protect_x1
         if protect_x1:
@@ -55,28 +58,31 @@ class Placement:
     def _reserve(self, name: str) -> int:
         """Device memory of the call's own for one argument."""
         if self._shared:
-            address = self._shared + self._preparation.slots[name]
-        else:
-            address = self._resources.memory(self._preparation.nbytes[name]).address
-        self._own[name] = address
-        return address
+            return self._shared + self._preparation.slots[name]
+        return self._resources.memory(self._preparation.nbytes[name]).address
 
     def _use(self, name: str, source: DeviceAddress) -> int:
         """The address the operator gets for the caller's own memory: INT32 x2 past its offset."""
         self._resources.owners.append(source.owner)
         return source.address + self._preparation.address_shift(name)
 
-    def upload(self, name: str, array: Array) -> None:
-        """Copy a host array into the argument's block; its memory is read as it is where its layout fits."""
-        address = self._own.get(name)
-        if address is None:
-            raise ValueError(
-                f"{name}: its memory belongs to the caller; write it there, or bind another address"
-            )
-        preparation = self._preparation
-        image = storage_image(name, array, preparation.specs[name], preparation.nbytes[name])
-        if image.nbytes:
-            self._resources.context.memory.upload(address, image)
+    def upload(self, arrays: Mapping[str, Array]) -> None:
+        """Copy host arrays into their arguments' memory; an array is read as it is where its layout fits."""
+        specs, nbytes = self._preparation.specs, self._preparation.nbytes
+        targets, sizes, images = [], [], []
+        for name, array in arrays.items():
+            address = self._own.get(name)
+            if address is None:
+                raise ValueError(
+                    f"{name}: its memory belongs to the caller; write it there, or bind another address"
+                )
+            image = storage_image(name, array, specs[name], nbytes[name])
+            size = image.nbytes
+            if size:
+                targets.append(address)
+                sizes.append(size)
+                images.append(memory_of(image))
+        self._resources.context.memory.upload(targets, sizes, images)
 
     def bind(self, name: str, source: DeviceAddress) -> int:
         """Use other device memory of the caller for ``name``; the address that the operator must get."""

@@ -213,8 +213,7 @@ class Plan:
             with self._resources.context.current():
                 if self._resources.pending:
                     self._resources.synchronize(self.timeout)
-                for name, array in fresh.items():
-                    self._placement.upload(name, array)
+                self._placement.upload(fresh)
             if "x1" in arrays:
                 self._execution.x1_is_intact = True
 

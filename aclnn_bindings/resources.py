@@ -52,7 +52,6 @@ class Resources:
 
     def keep(self, handle: H) -> H:
         """Close ``handle`` together with this call."""
-        handle.leave_exit_to_owner()
         self.handles.append(handle)
         return handle
 

@@ -15,10 +15,12 @@ class Stream(Handle):
     """A stream of its own for one user at a time."""
 
     __slots__ = ()
+    needs_context = True
 
-    def __init__(self, context: DeviceContext) -> None:
+    def __init__(self, context: DeviceContext, *, held: bool = False) -> None:
         functions = context.runtime.functions
-        super().__init__(context, ffi.new("aclrtStream[1]"), single(functions.aclrtDestroyStream), "stream")
+        destroy = single(functions.aclrtDestroyStream)
+        super().__init__(context, ffi.new("aclrtStream[1]"), destroy, "stream", held=held)
         context.runtime.check(functions.aclrtCreateStream(self._cell), "aclrtCreateStream")
 
 
@@ -43,9 +45,7 @@ class StreamPool:
         try:
             return self._idle.pop()
         except IndexError:
-            stream = Stream(self._context)
-            stream.leave_exit_to_owner()
-            return stream
+            return Stream(self._context, held=True)
 
     def release(self, stream: Stream) -> None:
         """Take back a stream with no work on it."""

@@ -82,10 +82,12 @@ class Tensors(Handle):
 
     __slots__ = ("_addresses", "_table")
 
-    def __init__(self, context: DeviceContext, table: DescriptorTable, addresses: Sequence[int]) -> None:
+    def __init__(
+        self, context: DeviceContext, table: DescriptorTable, addresses: Sequence[int], *, held: bool = False
+    ) -> None:
         functions = context.runtime.functions
         cell = ffi.new("aclTensor *[]", len(ARGUMENTS))
-        super().__init__(context, cell, _destroyer(functions.table), "tensor descriptors")
+        super().__init__(context, cell, _destroyer(functions.table), "tensor descriptors", held=held)
         self._table = table
         self._addresses = ffi.new("uintptr_t[]", addresses)
         pointers = ffi.cast("void **", self._addresses)
@@ -96,15 +98,16 @@ class Tensors(Handle):
             self.close()
             context.runtime.fail(f"aclCreateTensor for {ARGUMENTS[made]} returned NULL")
 
-    def pointers(self) -> list[Any]:
-        """All thirteen handles, in order."""
+    @property
+    def cell(self) -> Any:
+        """All thirteen handles in a C array."""
         if self.closed:
             raise ClosedHandleError("tensor descriptors are closed")
-        return list(ffi.unpack(self._cell, len(ARGUMENTS)))
+        return self._cell
 
     def of(self, name: str) -> Any:
         """The handle of one argument."""
-        return self.pointers()[POSITION[name]]
+        return self.cell[POSITION[name]]
 
 
 def _destroyer(table: Any) -> Callable[[Any], int]:

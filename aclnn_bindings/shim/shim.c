@@ -82,3 +82,25 @@ int gmmfr_destroy_tensors(const gmmfr_table *table, size_t count, aclTensor **te
     }
     return first;
 }
+
+size_t gmmfr_upload(const gmmfr_table *table, size_t count, const uintptr_t *targets, const uint64_t *sizes,
+                    void *const *sources, int *status)
+{
+    for (size_t i = 0; i < count; ++i) {
+        void *target = (void *)targets[i];
+        *status = table->aclrtMemcpy(target, sizes[i], sources[i], sizes[i], ACL_MEMCPY_HOST_TO_DEVICE);
+        if (*status != 0) {
+            return i;
+        }
+    }
+    return count;
+}
+
+int gmmfr_phase_one(const gmmfr_table *table, aclTensor *const *t, const gmmfr_scalars *scalars,
+                    const aclIntArray *tuningConfig, uint64_t *workspaceSize, aclOpExecutor **executor)
+{
+    return table->aclnnGroupedMatmulFinalizeRoutingV3GetWorkspaceSize(
+        t[0], t[1], t[2], t[3], t[4], t[5], t[6], t[7], t[8], t[9], t[10], t[11], scalars->dtype,
+        scalars->sharedInputWeight, scalars->sharedInputOffset, scalars->transposeX1, scalars->transposeX2,
+        scalars->groupListType, tuningConfig, t[12], workspaceSize, executor);
+}

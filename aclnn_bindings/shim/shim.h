@@ -41,4 +41,25 @@ size_t gmmfr_create_tensors(const gmmfr_table *table, size_t count, const gmmfr_
 /* Destroys what is not NULL and sets it to NULL; the first status that is not 0. */
 int gmmfr_destroy_tensors(const gmmfr_table *table, size_t count, aclTensor **tensors);
 
+/*
+ * Copies sources[i] of sizes[i] bytes to device address targets[i], one after the other. Returns the index of the first
+ * copy that failed, with its status, or count.
+ */
+size_t gmmfr_upload(const gmmfr_table *table, size_t count, const uintptr_t *targets, const uint64_t *sizes,
+                    void *const *sources, int *status);
+
+/* The scalar arguments of phase 1. */
+typedef struct gmmfr_scalars {
+    int64_t dtype;
+    float sharedInputWeight;
+    int64_t sharedInputOffset;
+    bool transposeX1;
+    bool transposeX2;
+    int64_t groupListType;
+} gmmfr_scalars;
+
+/* Phase 1 with the thirteen tensors in the order of the prototype. */
+int gmmfr_phase_one(const gmmfr_table *table, aclTensor *const *tensors, const gmmfr_scalars *scalars,
+                    const aclIntArray *tuningConfig, uint64_t *workspaceSize, aclOpExecutor **executor);
+
 #endif

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -23,7 +24,9 @@ SimulatorOf = Callable[[Operands], aclnn_bindings.Library]
 
 def run_python(code: str) -> str:
     """Run ``code`` in an interpreter of its own; returns what it prints."""
-    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=False)
+    command = [sys.executable, "-c", code]  # in a folder without packages, which "-c" would put first
+    here = Path(__file__).parent
+    result = subprocess.run(command, cwd=here, capture_output=True, text=True, timeout=120, check=False)
     assert result.returncode == 0, result.stderr
     return result.stdout.strip()
 
@@ -230,5 +233,8 @@ def test_the_interpreter_may_end_with_live_handles() -> None:
     )
     environment = {**os.environ, "GMMFR_SIM_CHECK": "1"}
     command = [sys.executable, "-W", "error", "-X", "dev", "-c", code]
-    result = subprocess.run(command, capture_output=True, text=True, timeout=120, env=environment, check=False)
+    here = Path(__file__).parent
+    result = subprocess.run(
+        command, cwd=here, capture_output=True, text=True, timeout=120, env=environment, check=False
+    )
     assert (result.returncode, result.stdout.strip(), result.stderr) == (0, "end", "")

@@ -129,7 +129,9 @@ def test_a_folder_stands_for_the_operator_libraries_in_it(compile_fake: FakeFact
 
 def run_python(code: str) -> str:
     """Run ``code`` in an interpreter of its own, which may load what it likes; returns what it prints."""
-    return subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout.strip()
+    command = [sys.executable, "-c", code]  # in a folder without packages, which "-c" would put first
+    here = Path(__file__).parent
+    return subprocess.run(command, cwd=here, check=True, capture_output=True, text=True).stdout.strip()
 
 
 def test_the_simulators_folder_is_a_provider_of_the_vendors_names() -> None:

@@ -192,7 +192,8 @@ def test_phase_one_status_needs_no_data_and_leaves_nothing(live: Callable[[], di
 
 def test_importing_the_package_loads_no_library_and_no_numpy() -> None:
     code = "import sys, aclnn_bindings, json; print(json.dumps(sorted(sys.modules)))"
-    printed = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout
+    command, here = [sys.executable, "-c", code], Path(__file__).parent
+    printed = subprocess.run(command, cwd=here, check=True, capture_output=True, text=True).stdout
     loaded = set(json.loads(printed))
     assert loaded.isdisjoint({"numpy", "torch", "torch_npu", "pypto", "pypto_impl", "gmmfr", "aclnn_bindings._acl"})
 

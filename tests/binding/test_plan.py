@@ -10,7 +10,7 @@ import pytest
 
 import aclnn_bindings
 from aclnn_bindings import DeviceAddress, Plan
-from aclnn_bindings.memory import DeviceMemory
+from aclnn_bindings.memory import DeviceMemory, memory_of
 from reference import InvalidProblemError, golden
 from reference.cases import Case
 from reference.operands import Array, Operands
@@ -193,7 +193,7 @@ def on_device() -> Any:
             memory = DeviceMemory(context, array.nbytes + ahead)
             held.append(memory)
             image = np.concatenate([np.full(ahead, 0x5A, np.uint8), np.frombuffer(array.tobytes(), np.uint8)])
-            memory.context.memory.upload(memory.address, image)
+            memory.context.memory.upload([memory.address], [image.nbytes], [memory_of(image)])
             return memory
 
     yield put

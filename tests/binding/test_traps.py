@@ -13,7 +13,7 @@ import aclnn_bindings
 from aclnn_bindings import DeviceAddress, Plan
 from aclnn_bindings._acl import ffi
 from aclnn_bindings.handles import Executor
-from aclnn_bindings.memory import DeviceMemory
+from aclnn_bindings.memory import DeviceMemory, memory_of
 from aclnn_bindings.phase_one import call_phase_one, scalars_of
 from aclnn_bindings.tensors import DescriptorTable, Tensors, device_specs
 from reference import golden
@@ -61,7 +61,7 @@ def run_raw(operands: Operands, library: aclnn_bindings.Library) -> Any:
         blocks = {name: DeviceMemory(context, array.nbytes) for name, array in operands.arrays.items()}
         blocks["out"] = DeviceMemory(context, 4 * 128 * 4)
         for name, array in operands.arrays.items():
-            context.memory.upload(blocks[name].address, array)
+            context.memory.upload([blocks[name].address], [array.nbytes], [memory_of(array)])
         addresses = [blocks[name].address if name in blocks else 0 for name in ARGUMENTS]
         size, functions = ffi.new("uint64_t *"), library.functions
         stream = context.streams.acquire()
@@ -144,7 +144,7 @@ def test_x2_past_an_offset_is_passed_by_address(library: aclnn_bindings.Library)
     problem = Problem("atlas_a2", {**plain.problem.arguments, "x2": replace(spec, offset=ahead)}, plain.attributes)
     with library.runtime.bind() as context, DeviceMemory(context, 2 * weight.nbytes) as memory:
         image = np.concatenate([np.full(ahead, 0x11111111, np.int32), weight.ravel()])
-        memory.context.memory.upload(memory.address, image)
+        memory.context.memory.upload([memory.address], [image.nbytes], [memory_of(image)])
         sources = {**plain.arrays, "x2": DeviceAddress(memory.address)}
         with Plan(problem, sources, library=library, validate="off") as plan:
             plan.execute()
