@@ -34,8 +34,9 @@ SIMULATOR_HEADER = SIMULATOR / "gmmfr_simulator.h"
 #: Where objects of earlier builds are kept; a rebuild compiles what changed.
 OBJECTS = ROOT / "build" / "simulator"
 
-#: The whole simulator under a name of its own, for the binding: the loader takes a library that is already loaded for
-#: any later one of the same name, so under the vendor's name it would get in the way of the vendor's, and the reverse.
+#: The whole simulator under a name of its own, for the binding: the loader takes a library that is already
+#: loaded for any later one of the same name, so under the vendor's name it would get in the way of the
+#: vendor's, and the reverse.
 OWN_LIBRARY = "libgmmfr_simulator.so"
 #: The same once more under the vendor's name, for programs that are built or run against that name.
 MAIN_LIBRARY = "libascendcl.so"
@@ -133,7 +134,7 @@ def parse_prototype(declaration: str) -> Prototype | None:
     returns, name, inside = (part.strip() for part in match.groups())
     parameters = []
     for parameter in () if inside in ("", "void") else inside.split(","):
-        kind, own_name = re.fullmatch(r"\s*(.*?[\s*])(\w+)\s*", parameter).groups()  # type: ignore[union-attr]
+        kind, own_name = re.findall(r"^\s*(.*?[\s*])(\w+)\s*$", parameter)[0]
         parameters.append((kind.strip(), own_name))
     return Prototype(name, returns, tuple(parameters))
 
@@ -171,7 +172,7 @@ def names_source(functions: Sequence[Prototype]) -> str:
 
 
 def emit_extension(folder: Path) -> list[Path]:
-    """Write the extension's generated C into ``folder``; the result is what must be compiled with the shim."""
+    """Write the extension's generated C into ``folder``; returns what is compiled with the shim."""
     from cffi import FFI
 
     types, functions = read_headers()
@@ -206,9 +207,9 @@ def compiler() -> list[str]:
         if shutil.which(command[0]):
             return command
     raise BuildError(
-        f"no C++ compiler: {'CXX=' + given if given else 'c++, g++ and clang++'} not found. The simulator needs one "
-        "with C++17 (GCC 9 or Clang 10 on): install it (Debian, Ubuntu: apt install g++; Fedora: dnf install "
-        "gcc-c++; openEuler: yum install gcc-c++) or set CXX to its path."
+        f"no C++ compiler: {'CXX=' + given if given else 'c++, g++ and clang++'} not found. The simulator "
+        "needs one with C++17 (GCC 9 or Clang 10 on): install it (Debian, Ubuntu: apt install g++; "
+        "Fedora: dnf install gcc-c++; openEuler: yum install gcc-c++) or set CXX to its path."
     )
 
 
@@ -342,9 +343,9 @@ def main() -> None:
     """``python build.py``: no arguments, and not as a module."""
     if __spec__ is not None or len(sys.argv) > 1:
         raise BuildError(
-            "build.py takes no arguments: `python build.py` builds the extension and the simulator in place.\n"
-            "If you meant the packaging tool `build`, this folder's build.py hides it: run it from another folder "
-            f"(`cd .. && python -m build {ROOT.name}`) or use `pip wheel .`."
+            "build.py takes no arguments: `python build.py` builds extension and simulator in place.\n"
+            "If you meant the packaging tool `build`, this folder's build.py hides it: run it from another "
+            f"folder (`cd .. && python -m build {ROOT.name}`) or use `pip wheel .`."
         )
     build_in_place()
 

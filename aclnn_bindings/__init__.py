@@ -1,8 +1,8 @@
 """The vendor's operator from Python: aclnnGroupedMatmulFinalizeRoutingV3, on an NPU or on the CPU simulator.
 
-:func:`grouped_matmul_finalize_routing_v3` is one call; :class:`Plan` keeps both phases of a call for many runs.
-:func:`find_library` opens the vendor's library, :func:`simulator` the CPU simulator of the same functions.
-Importing this package loads no driver, no torch and no library.
+:func:`grouped_matmul_finalize_routing_v3` is one call; :class:`Plan` keeps both phases of a call for many
+runs. :func:`find_library` opens the vendor's library, :func:`simulator` the CPU simulator of the same
+functions. Importing this package loads no driver, no torch and no library.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The determinism switch, set for the length of a phase 1 and restored.
 
-The documentation names the context-level call; the base library since January 2026 reads the process-level one and
-older ones the context-level one.  Both are set, as torch_npu does.
+The documentation names the context-level call; the base library since January 2026 reads the process-level
+one and older ones the context-level one.  Both are set, as torch_npu does.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """The runtime of one library: started once, bound to threads, shared politely with others in the process.
 
-Whoever started the runtime first may still own it (torch_npu does): it is used and never ended here.  A thread's
-current context and device are respected; a thread without one gets the device bound.  After a fork the child
-cannot use a runtime that its parent started, and is told so.
+Whoever started the runtime first may still own it (torch_npu does): it is used and never ended here.  A
+thread's current context and device are respected; a thread without one gets the device bound.  After a fork
+the child cannot use a runtime that its parent started, and is told so.
 """
 
 from __future__ import annotations
@@ -104,8 +104,8 @@ class Runtime:
         """Call aclInit once; 100002 (already done by someone else) is as good as success."""
         if self.forked:
             raise ForkedProcessError(
-                f"{self.functions.described_as}: the runtime was started before this process was forked, and a fork "
-                'cannot use it; start workers with the "spawn" method, or before the first call'
+                f"{self.functions.described_as}: the runtime was started before this process was forked, and "
+                'a fork cannot use it; start workers with the "spawn" method, or before the first call'
             )
         if self.started:
             return
@@ -142,7 +142,8 @@ class Runtime:
         raise AssertionError("check() raises for every status but 0")
 
     def bind(self, device: int | None = None) -> Binding:
-        """A context manager in which the calling thread has a context: ``device``'s, else its own or device 0's."""
+        """A context manager in which the calling thread has a context: ``device``'s, else its own or device
+        0's."""
         self.start()
         return Binding(self, device)
 
@@ -184,7 +185,8 @@ class Runtime:
 
 
 class Binding:
-    """Binds the calling thread for the length of a ``with`` block; ``as`` gives the :class:`DeviceContext`."""
+    """Binds the calling thread for the length of a ``with`` block; ``as`` gives the
+    :class:`DeviceContext`."""
 
     __slots__ = ("_device", "_previous", "_runtime")
 

@@ -62,7 +62,9 @@ class Execution:
         """Make fresh descriptors, let the library check the call, and set the workspace aside."""
         resources = self._resources
         if self._preparation.tuning_config is not None and self._tuning is None:
-            self._tuning = resources.keep(IntArray(resources.context, self._preparation.tuning_config, held=True))
+            self._tuning = resources.keep(
+                IntArray(resources.context, self._preparation.tuning_config, held=True)
+            )
         if self._tensors is not None:
             resources.retire(self._tensors)
         table = self._preparation.table(self._wants_repeatable)
@@ -87,8 +89,9 @@ class Execution:
         self._reserve_workspace(int(size[0]))
 
     def _make_repeatable(self) -> bool:
-        """Ask for a repeatable executor.  Refused for one from the phase-1 cache, by older libraries for calls with
-        an offset, and by libraries without the function: the executor then stays an ordinary one."""
+        """Ask for a repeatable executor.  Refused for one from the phase-1 cache, by older libraries for
+        calls with an offset, and by libraries without the function: the executor then stays an ordinary
+        one."""
         if self._executor is None or not self._functions.has("aclSetAclOpExecutorRepeatable"):
             return False
         if self._functions.aclSetAclOpExecutorRepeatable(self._executor.pointer):
@@ -136,13 +139,14 @@ class Execution:
     def _consume_x1(self) -> None:
         if not self.x1_is_intact:
             raise BindingError(
-                "x1: the last run overwrote it on the device, as the Atlas A2/A3 kernel does; give it new data with "
-                "update(x1=...), or make the plan without consume_x1"
+                "x1: the last run overwrote it on the device, as the Atlas A2/A3 kernel does; give it new "
+                "data with update(x1=...), or make the plan without consume_x1"
             )
         self.x1_is_intact = False
 
     def bind(self, name: str, source: DeviceAddress) -> None:
-        """Give an argument another address: in the repeatable executor, or in the next phase 1's descriptors."""
+        """Give an argument another address: in the repeatable executor, or in the next phase 1's
+        descriptors."""
         address = ffi.cast("void *", self._placement.bind(name, source))
         if name == "x1":
             self.x1_is_intact = True

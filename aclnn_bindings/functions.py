@@ -1,7 +1,7 @@
 """The functions of one set of opened libraries, each found by name; the only way to call them.
 
-``functions.aclrtMalloc(...)`` calls through a table of typed pointers that belongs to this object, so that the
-vendor's library and the simulator can live in one process.  A function that was not found raises
+``functions.aclrtMalloc(...)`` calls through a table of typed pointers that belongs to this object, so that
+the vendor's library and the simulator can live in one process.  A function that was not found raises
 :class:`MissingSymbolError` and is never called.
 """
 

@@ -1,7 +1,7 @@
 """Owned handles: one small object for each thing the library hands out.
 
-The finaliser is registered before the handle exists: the library writes the handle into a cell that the finaliser
-already watches, so no interrupt can lose it.  Closing is idempotent; use after close raises.
+The finaliser is registered before the handle exists: the library writes the handle into a cell that the
+finaliser already watches, so no interrupt can lose it.  Closing is idempotent; use after close raises.
 """
 
 from __future__ import annotations
@@ -41,11 +41,11 @@ atexit.register(_exit.begin)
 
 
 class Handle:
-    """Handles of the library in one C cell, destroyed once: by :meth:`close`, by leaving a ``with`` block, or by
-    the collector.
+    """Handles of the library in one C cell, destroyed once: by :meth:`close`, by leaving a ``with`` block,
+    or by the collector.
 
-    ``destroy(cell)`` destroys what the cell holds, empties it and returns a status.  ``held`` handles belong to a
-    larger thing that closes them, at exit too and in the right order.
+    ``destroy(cell)`` destroys what the cell holds, empties it and returns a status.  ``held`` handles
+    belong to a larger thing that closes them, at exit too and in the right order.
     """
 
     __slots__ = ("__weakref__", "_cell", "_finalizer", "context", "noun")
@@ -138,8 +138,8 @@ def _collect(runtime: Runtime, scope: DeviceContext | None, cell: Any, destroy: 
 class Executor(Handle):
     """An ``aclOpExecutor`` between phase 1 and its end.
 
-    An ordinary one is freed by phase 2, whether that succeeds or fails: :meth:`take` it for the call.  One that was
-    never run, and a repeatable one, is destroyed here.
+    An ordinary one is freed by phase 2, whether that succeeds or fails: :meth:`take` it for the call.  One
+    that was never run, and a repeatable one, is destroyed here.
     """
 
     __slots__ = ()

@@ -72,8 +72,8 @@ class SocScope:
 class Library:
     """Opened libraries with the operator in them.
 
-    ``provider`` is ``"vendor"`` or ``"simulator"``, ``path`` the file that holds the operator, ``attempts`` what
-    was tried to find it.
+    ``provider`` is ``"vendor"`` or ``"simulator"``, ``path`` the file that holds the operator, ``attempts``
+    what was tried to find it.
     """
 
     def __init__(
@@ -122,7 +122,8 @@ class Library:
             name = self.functions.aclrtGetSocName()
         if name == ffi.NULL:
             raise BindingError(
-                f"{self.path}: aclrtGetSocName returned NULL, so no device answers; check npu-smi info and the driver"
+                f"{self.path}: aclrtGetSocName returned NULL, so no device answers; "
+                "check npu-smi info and the driver"
             )
         return str(ffi.string(name).decode())
 
@@ -169,8 +170,8 @@ def _load(places: Sequence[tuple[str, str]]) -> tuple[Functions, list[Attempt]]:
             attempts.append(Attempt(reason, path, _what_lacks(handle)))
     listed = "\n".join(f"  {attempt}" for attempt in attempts) or "  nothing to try"
     raise LibraryNotFoundError(
-        f"no library with {OPERATOR}:\n{listed}\nThe operator {requirement(OPERATOR)}. Source the toolkit's set_env.sh "
-        "or pass the path of libopapi.so; without a device use aclnn_bindings.simulator().",
+        f"no library with {OPERATOR}:\n{listed}\nThe operator {requirement(OPERATOR)}. Source the toolkit's "
+        "set_env.sh or pass the path of libopapi.so; without a device use aclnn_bindings.simulator().",
         attempts,
     )
 
@@ -204,9 +205,9 @@ _opened: dict[str, Library] = {}
 def find_library(path: str | os.PathLike[str] | None = None) -> Library:
     """Open the vendor's library: from ``path`` (a file, or the folder of libopapi.so), else by searching.
 
-    The search order is torch_npu's: custom operator packages, split libraries of the toolkit, ``libopapi.so`` on
-    the loader's path, older names.  Raises :class:`LibraryNotFoundError` with every attempt, or
-    :class:`MissingSymbolError` for a library that lacks something else that a call needs.
+    The search order is torch_npu's: custom operator packages, split libraries of the toolkit,
+    ``libopapi.so`` on the loader's path, older names.  Raises :class:`LibraryNotFoundError` with every
+    attempt, or :class:`MissingSymbolError` for a library that lacks something else that a call needs.
     """
     places = list(candidates(os.environ)) if path is None else explicit_candidates(os.fspath(path))
     key = repr(places)
@@ -221,8 +222,8 @@ def find_library(path: str | os.PathLike[str] | None = None) -> Library:
 def _simulator_base() -> Library:
     """The simulator of this installation, by its full path and a name that no vendor library has.
 
-    Where a program already runs on the simulator under the vendor's name (torch_npu, say), that one is used: both
-    then see one runtime and the same device memory.
+    Where a program already runs on the simulator under the vendor's name (torch_npu, say), that one is
+    used: both then see one runtime and the same device memory.
     """
     running = lib.gmmfr_is_loaded(os.fsencode(SIMULATED_RUNTIME))
     path = str(SIMULATED_RUNTIME if running else SIMULATOR_LIBRARY)
@@ -238,10 +239,11 @@ def _simulator_base() -> Library:
 
 @cache
 def simulator(soc: str | None = None) -> Library:
-    """The CPU simulator, answering as ``soc`` (``"Ascend910B2"``, ``"Ascend910_9391"``, ``"Ascend950PR_9579"``).
+    """The CPU simulator, answering as ``soc`` (``"Ascend910B2"``, ``"Ascend910_9391"``,
+    ``"Ascend950PR_9579"``).
 
-    Without a name the environment variable ``GMMFR_SIM_SOC`` decides, else it is an Ascend 950.  All simulators
-    of a process share one runtime and its memory.
+    Without a name the environment variable ``GMMFR_SIM_SOC`` decides, else it is an Ascend 950.  All
+    simulators of a process share one runtime and its memory.
     """
     base = _simulator_base()
     if soc is None:

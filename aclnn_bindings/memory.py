@@ -1,14 +1,14 @@
 """Device memory: owned blocks, and a pool that makes repeated calls cheap and constant in memory.
 
-A block comes back to the pool only after the stream that used it was synchronised, so any stream of the context may
-use it next.
+A block comes back to the pool only after the stream that used it was synchronised, so any stream of the
+context may use it next.
 """
 
 from __future__ import annotations
 
 import threading
-from dataclasses import dataclass
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
@@ -35,8 +35,8 @@ _DEVICE_TO_HOST = lib.ACL_MEMCPY_DEVICE_TO_HOST
 
 @dataclass(frozen=True)
 class MemoryStats:
-    """Bytes of one pool: ``in_use`` by calls, ``idle`` in the pool, the ``peak`` of both, and how often a block
-    was found (``hits``) or had to be allocated (``misses``)."""
+    """Bytes of one pool: ``in_use`` by calls, ``idle`` in the pool, the ``peak`` of both, and how often a
+    block was found (``hits``) or had to be allocated (``misses``)."""
 
     in_use: int
     idle: int
@@ -127,7 +127,8 @@ class MemoryPool:
             block.close()
 
     def upload(self, targets: Sequence[int], sizes: Sequence[int], images: Sequence[Any]) -> None:
-        """Copy ``sizes[i]`` bytes of host memory ``images[i]`` to device address ``targets[i]``, for all i."""
+        """Copy ``sizes[i]`` bytes of host memory ``images[i]`` to device address ``targets[i]``, for all
+        i."""
         status = ffi.new("int *")
         failed = lib.gmmfr_upload(
             self._context.runtime.functions.table,

@@ -51,12 +51,13 @@ def grouped_matmul_finalize_routing_v3(
     consume_x1: bool = False,
     deterministic: bool | None = None,
 ) -> Any:
-    """Multiply the rows of x1 by their experts' weights and add them into the rows of ``out``; returns ``out``.
+    """Multiply the rows of x1 by their experts' weights and add them into the rows of ``out``; returns
+    ``out``.
 
     The platform is that of the library's SoC.  Shapes, with m rows, e experts, batch output rows:
 
-    - Atlas A2/A3 (W4A8): x1 int8 (m, k), x2 int32 (e, k, n/8) of eight INT4 each, scale int64 (e, 1, n), bias float32
-      (e, n), offset float32 (e, 1, n) or None, pertoken_scale float32 (m,).
+    - Atlas A2/A3 (W4A8): x1 int8 (m, k), x2 int32 (e, k, n/8) of eight INT4 each, scale int64 (e, 1, n),
+      bias float32 (e, n), offset float32 (e, 1, n) or None, pertoken_scale float32 (m,).
     - Ascend 950 (MXFP8, MXFP4): x1 (m, k), x2 (e, k, n), or (e, n, k) with ``transpose_x2``; scale E8M0
       (e, ceil(k/64), n, 2), or (e, n, ceil(k/64), 2); bias bfloat16 (e, n) or None; pertoken_scale E8M0
       (m, ceil(k/64), 2).
@@ -67,12 +68,13 @@ def grouped_matmul_finalize_routing_v3(
     ``Operands.from_arrays``.  ``library`` defaults to :func:`find_library`; the other arguments are those of
     :class:`Plan`.  The caller's arrays are never changed, but for ``out``.
 
-    Tensors of torch are taken as they are: on the CPU without a copy, on an NPU by address and in the order of
-    torch_npu's current stream.  The result is then a tensor on the same device.
+    Tensors of torch are taken as they are: on the CPU without a copy, on an NPU by address and in the order
+    of torch_npu's current stream.  The result is then a tensor on the same device.
 
-    Raises :class:`reference.InvalidProblemError` for a call that the rules refuse, :class:`AclError` for one that the
-    library refuses or that fails on the device.  With M = 0 or N = 0 on Ascend 950, where the operator writes
-    nothing, the result is zeros plus the weighted shared input, with an :class:`InitialValueWarning`.
+    Raises :class:`reference.InvalidProblemError` for a call that the rules refuse, :class:`AclError` for
+    one that the library refuses or that fails on the device.  With M = 0 or N = 0 on Ascend 950, where the
+    operator writes nothing, the result is zeros plus the weighted shared input, with an
+    :class:`InitialValueWarning`.
     """
     if (batch is None) == (out is None):
         raise ProblemError(
@@ -116,8 +118,8 @@ def grouped_matmul_finalize_routing_v3(
         plan.execute()
         if not plan.writes_nothing:
             result = plan.result()
-            tensors = not is_tensor(result) and any(is_tensor(value) for value in (x1, x2, scale, logit))
-            return tensor_of(result) if tensors else result
+            wrapped = not is_tensor(result) and any(is_tensor(value) for value in (x1, x2, scale, logit))
+            return tensor_of(result) if wrapped else result
     return _unwritten(problem, inputs, out, x1)
 
 
@@ -137,7 +139,8 @@ def _unwritten(problem: Problem, inputs: Mapping[str, Any], out: Any, like: Any)
 
 
 def initial_value(problem: Problem, shared_input: Array | None, out: Array | None = None) -> Array:
-    """What the operator starts from: zeros, and the weighted shared input in its rows.  Warns that it is no result."""
+    """What the operator starts from: zeros, and the weighted shared input in its rows.  Warns that it is no
+    result."""
     attributes = problem.attributes
     result = np.empty(problem.spec("out").shape, np.float32) if out is None else out
     result[...] = 0

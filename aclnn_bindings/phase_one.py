@@ -40,8 +40,8 @@ def call_phase_one(
 def phase_one_status(problem: Problem, library: Library | None = None) -> int:
     """What phase 1 answers to ``problem`` as it stands: 0, or the code of the first check that fails.
 
-    Strides, offsets and storage shapes are passed exactly as the problem gives them.  No data is needed: phase 1
-    reads none.  ``library`` defaults to the simulator of the problem's platform.
+    Strides, offsets and storage shapes are passed exactly as the problem gives them.  No data is needed:
+    phase 1 reads none.  ``library`` defaults to the simulator of the problem's platform.
     """
     if library is None:
         from aclnn_bindings.library import simulator

@@ -21,7 +21,8 @@ Source = Array | DeviceAddress
 class Placement:
     """Addresses of all arguments, in the order of the prototype; null arguments have address 0.
 
-    Where the kernel destroys x1, the operator gets a block of its own: ``restore_x1`` fills it from ``x1_source``.
+    Where the kernel destroys x1, the operator gets a block of its own: ``restore_x1`` fills it from
+    ``x1_source``.
     """
 
     def __init__(

@@ -37,22 +37,23 @@ _VALUE_ARGUMENTS = ("group_list", "row_index")
 class Plan:
     """One call on one device: phase 1 once, then :meth:`execute` as often as wanted.
 
-    ``problem`` describes the call, ``sources`` holds its inputs by name: NumPy arrays in the device layout, as
-    ``Operands.arrays`` has them (uploaded once, never changed), or :class:`DeviceAddress` (used in place).  ``out`` is
-    the array that :meth:`result` fills, or a :class:`DeviceAddress`; without it every result is a new array.
-    torch's CPU tensors stand for arrays and its NPU tensors for addresses; with one of these, device and stream are
-    by default the tensor's device and torch_npu's current stream.
+    ``problem`` describes the call, ``sources`` holds its inputs by name: NumPy arrays in the device layout,
+    as ``Operands.arrays`` has them (uploaded once, never changed), or :class:`DeviceAddress` (used in
+    place).  ``out`` is the array that :meth:`result` fills, or a :class:`DeviceAddress`; without it every
+    result is a new array. torch's CPU tensors stand for arrays and its NPU tensors for addresses; with one
+    of these, device and stream are by default the tensor's device and torch_npu's current stream.
 
     - ``library``: :func:`find_library` or :func:`simulator`.
     - ``device``: its number; default the calling thread's current device, else 0.
     - ``stream``: address of a stream of the caller's; default one of the plan's own.
     - ``timeout``: seconds that a run may take; None waits without limit.
-    - ``validate``: ``"errors"`` refuses what phase 1 rejects and what certainly goes wrong, ``"strict"`` also what is
-      undocumented, ``"off"`` leaves everything to the library.
-    - ``consume_x1``: on Atlas A2/A3 the kernel overwrites x1, so it works on a copy that is restored before each run;
-      True saves the copy and allows one run for each :meth:`update` of x1.
+    - ``validate``: ``"errors"`` refuses what phase 1 rejects and what certainly goes wrong, ``"strict"``
+      also what is undocumented, ``"off"`` leaves everything to the library.
+    - ``consume_x1``: on Atlas A2/A3 the kernel overwrites x1, so it works on a copy that is restored before
+      each run; True saves the copy and allows one run for each :meth:`update` of x1.
     - ``deterministic``: True or False sets the switch for phase 1 and restores it; None leaves it alone.
-    - ``repeatable``: ask for an executor that survives phase 2; where the library refuses, each run has a phase 1.
+    - ``repeatable``: ask for an executor that survives phase 2; where the library refuses, each run has a
+      phase 1.
 
     With M = 0 or N = 0 on Ascend 950 the operator leaves ``out`` untouched, and so does a plan.
     """
@@ -167,7 +168,7 @@ class Plan:
                 self._resources.synchronize(self.timeout if timeout is None else timeout)
 
     def result(self) -> Any:
-        """The output of the last run, after waiting for it: in the caller's ``out``, else in a new array (batch, n).
+        """The output of the last run, after waiting for it: ``out``, else a new array (batch, n).
 
         A tensor of torch where ``out`` or an input is one, on the device of the NPU tensors among them.
         """
@@ -194,9 +195,10 @@ class Plan:
         return result
 
     def update(self, **arrays: Any) -> None:
-        """Give inputs new data of the same shape and layout for the runs that follow; copied before it returns.
+        """Give inputs new data of the same shape and layout for the runs that follow.
 
-        The data is on the host: NumPy arrays, CPU tensors.  For NPU tensors there is :meth:`bind`.
+        It is copied before this returns, and on the host: NumPy arrays, CPU tensors.  For NPU tensors there
+        is :meth:`bind`.
         """
         with self._lock:
             self._check_open()
@@ -205,8 +207,7 @@ class Plan:
                     raise ValueError(
                         f"{name}: the call has no such argument; it has {', '.join(self._sources)}"
                     )
-            fresh = {name: as_source(name, value, self._given.spec(name)) for name, value in arrays.items()}
-            _check_host(fresh)
+            fresh = {name: _host_source(name, value, self._given) for name, value in arrays.items()}
             self._sources.update(fresh)
             if any(name in arrays for name in _VALUE_ARGUMENTS):
                 self._check_rules()
@@ -293,10 +294,11 @@ class Plan:
         self._preparation.check(values, strict=self._validate == "strict")
 
 
-def _check_host(sources: Mapping[str, Array | DeviceAddress]) -> None:
-    for name, source in sources.items():
-        if isinstance(source, DeviceAddress):
-            raise ValueError(f"{name}: update copies from the host; use device memory in place with bind()")
+def _host_source(name: str, value: Any, problem: Problem) -> Array:
+    source = as_source(name, value, problem.spec(name))
+    if isinstance(source, DeviceAddress):
+        raise ValueError(f"{name}: update copies from the host; use device memory in place with bind()")
+    return source
 
 
 def _device_source(name: str, value: Any, problem: Problem) -> DeviceAddress:

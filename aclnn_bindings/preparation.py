@@ -16,7 +16,8 @@ from reference.validator import Report, validate
 
 #: Calls whose arguments take no more than this together get one block of device memory for all of them.
 _SHARED_BLOCK = 1 << 20
-#: Where an argument may begin in a shared block, and the bytes that stay free behind it, as behind any allocation.
+#: Where an argument may begin in a shared block, and the bytes that stay free behind it, as behind any
+#: allocation.
 _ALIGNMENT, _PAD = 512, 32
 #: The block that the kernel destroys in place of x1.
 X1_IN_USE = "x1 in use"
@@ -25,12 +26,13 @@ X1_IN_USE = "x1 in use"
 class Preparation:
     """Layouts, descriptors, sizes and verdict of one problem.
 
-    The library keeps the result of a phase 1 under a key of the call's shapes, storage shapes included.  Two kinds of
-    calls must not meet an entry of another kind, so each declares the storage of a contiguous tensor flat that the
-    others declare as it is; the operator reads none of it (torch_npu always declares all of them flat):
+    The library keeps the result of a phase 1 under a key of the call's shapes, storage shapes included.
+    Two kinds of calls must not meet an entry of another kind, so each declares the storage of a contiguous
+    tensor flat that the others declare as it is; the operator reads none of it (torch_npu always declares
+    all of them flat):
 
-    - calls with an offset, by bias: libraries before the middle of 2026 left offset out of the key, and a call with an
-      offset would get the kernel of the same call without;
+    - calls with an offset, by bias: libraries before the middle of 2026 left offset out of the key, and a
+      call with an offset would get the kernel of the same call without;
     - repeatable calls, by scale: an executor that comes from the cache cannot be made repeatable.
     """
 
@@ -46,7 +48,8 @@ class Preparation:
         self.destroys_x1 = problem.platform_row.family == "a2a3"
         if self.destroys_x1 and "x1" in self.nbytes:
             self.nbytes[X1_IN_USE] = self.nbytes["x1"]
-        #: Offset of each argument in a shared block, and that block's size: 0 for calls that are too large for one.
+        #: Offset of each argument in a shared block, and that block's size: 0 for calls that are too large
+        #: for one.
         self.slots, self.shared_bytes = _share(self.nbytes)
 
     def table(self, repeatable: bool) -> DescriptorTable:
@@ -68,21 +71,22 @@ class Preparation:
     def address_shift(self, name: str) -> int:
         """Bytes from the storage that a caller's tensor names to where the operator is told that it begins.
 
-        INT32 x2 loses its offset (see :func:`device_specs`), so its address carries it; the strides that it loses too
-        must not have meant anything.
+        INT32 x2 loses its offset (see :func:`device_specs`), so its address carries it; the strides that it
+        loses too must not have meant anything.
         """
         given = self._given.spec(name)
         if name == "x2" and given.dtype == "int32" and not given.is_contiguous:
             raise ValueError(
-                f"x2: expected contiguous INT32 words, got {given.describe()}: the operator drops their strides; "
-                "make it contiguous first"
+                f"x2: expected contiguous INT32 words, got {given.describe()}: the operator drops their "
+                "strides; make it contiguous first"
             )
         return number_format(given.dtype).nbytes(given.offset - self.specs[name].offset)
 
     def check(self, values: Mapping[str, Any], strict: bool) -> None:
         """Raise for what the validator refuses in the shapes, or in ``values`` of group_list and row_index.
 
-        The verdict on the shapes is kept; only values that are not plainly fine are put before the validator again.
+        The verdict on the shapes is kept; only values that are not plainly fine are put before the
+        validator again.
         """
         if not self._passes(strict):
             self.report.raise_for_violations(strict)

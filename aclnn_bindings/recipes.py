@@ -25,7 +25,8 @@ def describe(
     out: Any,
     dtypes: Mapping[str, str] | None,
 ) -> tuple[Problem, dict[str, Any]]:
-    """:func:`reference.operands.describe_call`, which takes longer than a small call, once for each kind of call.
+    """:func:`reference.operands.describe_call`, which takes longer than a small call, once for each kind of
+    call.
 
     Calls with anything but NumPy arrays, and calls whose arrays must be converted, are described each time.
     """

@@ -1,7 +1,7 @@
 """What a call holds on the device while it may still run: memory, descriptors, executor, stream.
 
-The stream is synchronised before anything goes back.  Where that times out, everything stays reserved with the
-context, which looks again at the next call.
+The stream is synchronised before anything goes back.  Where that times out, everything stays reserved with
+the context, which looks again at the next call.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """A quick look at routing values: whether they are plainly fine, so that the validator need not be asked.
 
-It may only err on the careful side: what is fine here is fine for the validator, whose rules decide everything
-else and write the messages.
+It may only err on the careful side: what is fine here is fine for the validator, whose rules decide
+everything else and write the messages.
 """
 
 from __future__ import annotations

@@ -67,7 +67,8 @@ def load_priority(config: Path) -> list[str]:
 
 
 def refuse_foreign_owner(path: str) -> str | None:
-    """Why a custom operator library must not be loaded: it belongs to another user, who could run code here."""
+    """Why a custom operator library must not be loaded: it belongs to another user, who could run code
+    here."""
     try:
         owner = os.stat(path).st_uid
     except OSError:

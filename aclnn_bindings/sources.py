@@ -27,7 +27,8 @@ class DeviceAddress:
 
 
 def storage_elements(spec: TensorSpec) -> int:
-    """Elements from the start of the storage to the end of the view, or of the storage where that is longer."""
+    """Elements from the start of the storage to the end of the view, or of the storage where that is
+    longer."""
     declared = int(np.prod(spec.storage_shape, dtype=object)) if spec.storage_shape is not None else 0
     if spec.size == 0:
         return declared
@@ -45,13 +46,14 @@ def storage_image(name: str, array: Array, spec: TensorSpec, nbytes: int) -> Arr
 
     That is ``array`` itself where its memory already has the layout of ``spec``; nothing is copied then.
     """
-    if array.nbytes == nbytes and spec.offset == 0:
-        if (spec.strides is None and array.flags.c_contiguous) or _matches(array, spec):
-            return array
+    plain = spec.strides is None and array.flags.c_contiguous
+    if array.nbytes == nbytes and spec.offset == 0 and (plain or _matches(array, spec)):
+        return array
     fmt = number_format(spec.dtype)
     if fmt.per_byte == 2:
         raise ValueError(
-            f"{name}: 4-bit values in {spec.describe()}: expected an array of that layout; pass a contiguous one"
+            f"{name}: 4-bit values in {spec.describe()}: expected an array of that layout; "
+            "pass a contiguous one"
         )
     if array.shape != spec.shape:
         raise ValueError(f"{name}: the array has shape {list(array.shape)}, the call says {list(spec.shape)}")

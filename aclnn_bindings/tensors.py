@@ -43,7 +43,8 @@ def device_specs(problem: Problem) -> dict[str, TensorSpec]:
 
 
 def storage_dims(spec: TensorSpec) -> Sequence[int]:
-    """The storage shape to declare: as given, else the view's shape where the storage is no larger, else flat."""
+    """The storage shape to declare: as given, else the view's shape where the storage is no larger, else
+    flat."""
     if spec.storage_shape is not None:
         return spec.storage_shape
     needed = storage_elements(spec)

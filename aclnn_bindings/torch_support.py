@@ -36,8 +36,8 @@ def import_torch() -> Any:
         cause = error.__cause__ or error
         raise BindingError(
             f"torch loads torch_npu by itself, and that failed: {cause}\n"
-            "Without an NPU, set TORCH_DEVICE_BACKEND_AUTOLOAD=0 before torch is imported, or start the script "
-            "with `gmmfr simulate -- python ...`; with one, source the toolkit's set_env.sh first."
+            "Without an NPU, set TORCH_DEVICE_BACKEND_AUTOLOAD=0 before torch is imported, or start the "
+            "script with `gmmfr simulate -- python ...`; with one, source the toolkit's set_env.sh first."
         ) from error
 
 
@@ -45,9 +45,9 @@ def import_torch() -> Any:
 class Adopted:
     """The arguments of a plan with every tensor turned into what the plan works on.
 
-    ``device_of`` is the first NPU tensor, whose device and current stream the plan uses; ``result`` the tensor
-    that the output goes to, if it is one; ``fresh`` says that this tensor is the plan's own; ``tensors`` that
-    the caller speaks torch.
+    ``device_of`` is the first NPU tensor, whose device and current stream the plan uses; ``result`` the
+    tensor that the output goes to, if it is one; ``fresh`` says that this tensor is the plan's own;
+    ``tensors`` that the caller speaks torch.
     """
 
     sources: dict[str, Array | DeviceAddress]
@@ -92,11 +92,10 @@ def adopt(
         for name, source in sources.items()
         if source is not None
     }
-    on_device = [
-        value for value in [*sources.values(), out] if is_device_tensor(value) and value.device.type == "npu"
-    ]
+    values: list[Any] = [*sources.values(), out]
+    on_device = [value for value in values if is_device_tensor(value) and value.device.type == "npu"]
     if not on_device:
-        tensors = any(is_tensor(value) for value in [*sources.values(), out])
+        tensors = any(is_tensor(value) for value in values)
         array = out if out is None else as_source("out", out, problem.arguments["out"])
         return Adopted(plain, array, stream, device, result=out if is_tensor(out) else None, tensors=tensors)
     first = on_device[0]

@@ -1,7 +1,8 @@
 """What the binding adds to the same calls made from C, on the simulator and a call too small to matter.
 
-Run from the repository: ``python benchmarks/binding.py [--json]``.  C and Python take turns in rounds, so that both
-see the same machine; each figure is the median of all calls, the added time the median of the rounds' differences.
+Run from the repository: ``python benchmarks/binding.py [--json]``.  C and Python take turns in rounds, so
+that both see the same machine; each figure is the median of all calls, the added time the median of the
+rounds' differences.
 """
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-"""What the binding's tests share: small calls, the simulator's statistics, and libraries compiled for a test."""
+"""What the binding's tests share: small calls, the simulator's statistics, and libraries compiled for a
+test."""
 
 from __future__ import annotations
 
@@ -81,7 +82,14 @@ def compile_fake(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Fake
 def small_mx() -> Operands:
     """MXFP8: 8 rows, k 64, n 32, 2 experts, 4 output rows, shared input."""
     return Case(
-        "small", "mxfp8", 8, 64, 32, 2, 4, options={"shared_rows": 2, "shared_offset": 1, "shared_weight": 0.5}
+        "small",
+        "mxfp8",
+        8,
+        64,
+        32,
+        2,
+        4,
+        options={"shared_rows": 2, "shared_offset": 1, "shared_weight": 0.5},
     ).make()
 
 

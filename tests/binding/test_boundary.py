@@ -1,4 +1,5 @@
-"""The C boundary: 64-bit sizes and handles, bool, float and int64 arrive as they were sent; one message per error."""
+"""The C boundary: 64-bit sizes and handles, bool, float and int64 arrive as they were sent; one message per
+error."""
 
 from __future__ import annotations
 
@@ -30,7 +31,9 @@ def test_sizes_and_handles_above_32_bits_survive(compile_fake: FakeFactory, smal
 
 
 @pytest.mark.parametrize("flag", [False, True])
-def test_scalars_arrive_with_their_own_types(compile_fake: FakeFactory, small_mx: Operands, flag: bool) -> None:
+def test_scalars_arrive_with_their_own_types(
+    compile_fake: FakeFactory, small_mx: Operands, flag: bool
+) -> None:
     fake = compile_fake()
     attributes = Attributes(
         dtype=2**40 + 3,
@@ -65,7 +68,9 @@ def test_an_executor_that_never_ran_is_destroyed(compile_fake: FakeFactory, smal
     assert fake.record.executors_destroyed == 1
 
 
-def test_the_exception_carries_code_name_message_and_call(compile_fake: FakeFactory, small_mx: Operands) -> None:
+def test_the_exception_carries_code_name_message_and_call(
+    compile_fake: FakeFactory, small_mx: Operands
+) -> None:
     fake = compile_fake()
     library = aclnn_bindings.find_library(fake.path)
     fake.fail_next(161002, "EZ1001: scale should be E8M0.\n")
@@ -125,7 +130,9 @@ def test_check_lets_success_pass(compile_fake: FakeFactory) -> None:
         (100000, aclnn_bindings.AclError),
     ],
 )
-def test_codes_become_exceptions_of_their_kind(compile_fake: FakeFactory, code: int, kind: type[Exception]) -> None:
+def test_codes_become_exceptions_of_their_kind(
+    compile_fake: FakeFactory, code: int, kind: type[Exception]
+) -> None:
     library = aclnn_bindings.find_library(compile_fake().path)
     with pytest.raises(kind) as caught:
         library.check(code, "a call")
@@ -137,4 +144,3 @@ def test_the_kinds_are_builtin_errors_too() -> None:
     assert issubclass(aclnn_bindings.SynchronizeTimeoutError, TimeoutError)
     assert issubclass(aclnn_bindings.RejectedError, ValueError)
     assert issubclass(aclnn_bindings.LibraryNotFoundError, OSError)
-

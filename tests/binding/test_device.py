@@ -112,7 +112,9 @@ def test_the_threads_device_is_kept_and_another_one_is_only_borrowed(compile_fak
     assert current(library) == before
 
 
-def test_a_plan_runs_on_its_own_device_from_a_thread_of_another(small_mx: Operands, simulator_of: SimulatorOf) -> None:
+def test_a_plan_runs_on_its_own_device_from_a_thread_of_another(
+    small_mx: Operands, simulator_of: SimulatorOf
+) -> None:
     library = simulator_of(small_mx)
     with library.runtime.bind(0):
         before = current(library)
@@ -153,7 +155,9 @@ def test_one_plan_may_be_used_from_several_threads(
 ) -> None:
     expected = golden(small_mx).out
     errors: list[BaseException] = []
-    with Plan(small_mx.problem, small_mx.arrays, library=simulator_of(small_mx), repeatable=repeatable) as plan:
+    with Plan(
+        small_mx.problem, small_mx.arrays, library=simulator_of(small_mx), repeatable=repeatable
+    ) as plan:
 
         def work() -> None:
             try:
@@ -207,7 +211,9 @@ def test_a_child_of_a_fork_is_told_to_spawn() -> None:
 
 def test_a_plan_made_before_the_fork_is_refused_in_the_child_and_lives_on_in_the_parent() -> None:
     before = "plan = Plan(operands.problem, operands.arrays, library=library); plan.execute()"
-    printed = run_python(_FORK.format(before=before, inside="plan.execute()", after="plan.execute(); plan.close()"))
+    printed = run_python(
+        _FORK.format(before=before, inside="plan.execute()", after="plan.execute(); plan.close()")
+    )
     first, second = printed.splitlines()
     assert first.startswith("refused:")
     assert second == "parent fine"
@@ -215,7 +221,9 @@ def test_a_plan_made_before_the_fork_is_refused_in_the_child_and_lives_on_in_the
 
 def test_closing_an_inherited_plan_in_the_child_calls_no_library() -> None:
     before = "plan = Plan(operands.problem, operands.arrays, library=library); plan.execute()"
-    printed = run_python(_FORK.format(before=before, inside="plan.close()", after="plan.execute(); plan.close()"))
+    printed = run_python(
+        _FORK.format(before=before, inside="plan.close()", after="plan.execute(); plan.close()")
+    )
     assert printed.splitlines() == ["ran", "parent fine"]
 
 

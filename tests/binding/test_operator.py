@@ -44,7 +44,8 @@ def arguments(operands: Operands) -> dict[str, Any]:
 
 
 def by_hand() -> dict[str, Any]:
-    """Two rows, one expert each, every product known: x1 = 1 and 2, x2 = 3, scales 2 and 1/2, logit 1 and 4."""
+    """Two rows, one expert each, every product known: x1 = 1 and 2, x2 = 3, scales 2 and 1/2, logit 1 and
+    4."""
     fp8 = ml_dtypes.float8_e4m3fn
     return {
         "x1": np.repeat([[1.0], [2.0]], 64, axis=1).astype(fp8),
@@ -95,7 +96,9 @@ def test_read_only_inputs_are_taken(live: Callable[[], dict[str, int]]) -> None:
     assert live() == before
 
 
-@pytest.mark.parametrize(("given", "said"), [({}, "none"), ({"batch": 2, "out": np.zeros((2, 8), np.float32)}, "both")])
+@pytest.mark.parametrize(
+    ("given", "said"), [({}, "none"), ({"batch": 2, "out": np.zeros((2, 8), np.float32)}, "both")]
+)
 def test_exactly_one_of_batch_and_out(given: dict[str, Any], said: str) -> None:
     call = {name: value for name, value in by_hand().items() if name != "batch"}
     with pytest.raises(ProblemError, match=f"batch, out: expected exactly one of them, got {said}"):
@@ -162,7 +165,9 @@ def test_without_a_vendor_library_the_default_says_how_to_go_on() -> None:
     try:
         aclnn_bindings.find_library()
     except aclnn_bindings.LibraryNotFoundError:
-        with pytest.raises(aclnn_bindings.LibraryNotFoundError, match=r"without a device use aclnn_bindings\.simulator"):
+        with pytest.raises(
+            aclnn_bindings.LibraryNotFoundError, match=r"without a device use aclnn_bindings\.simulator"
+        ):
             operator(**call)
     else:
         pytest.skip("a vendor library is installed here")
@@ -195,7 +200,9 @@ def test_importing_the_package_loads_no_library_and_no_numpy() -> None:
     command, here = [sys.executable, "-c", code], Path(__file__).parent
     printed = subprocess.run(command, cwd=here, check=True, capture_output=True, text=True).stdout
     loaded = set(json.loads(printed))
-    assert loaded.isdisjoint({"numpy", "torch", "torch_npu", "pypto", "pypto_impl", "gmmfr", "aclnn_bindings._acl"})
+    assert loaded.isdisjoint(
+        {"numpy", "torch", "torch_npu", "pypto", "pypto_impl", "gmmfr", "aclnn_bindings._acl"}
+    )
 
 
 def test_the_binding_imports_only_downwards() -> None:

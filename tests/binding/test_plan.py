@@ -36,7 +36,9 @@ def assert_right(result: Array, operands: Operands) -> None:
 
 @ALL
 @pytest.mark.parametrize("repeatable", [True, False])
-def test_every_run_gives_the_same_right_result(case: Case, repeatable: bool, simulator_of: SimulatorOf) -> None:
+def test_every_run_gives_the_same_right_result(
+    case: Case, repeatable: bool, simulator_of: SimulatorOf
+) -> None:
     operands = case.make()
     out = np.full((case.batch, case.n), np.nan, np.float32)
     library = simulator_of(operands)
@@ -115,7 +117,9 @@ def test_use_after_close_raises(small_mx: Operands, simulator_of: SimulatorOf) -
             use()
 
 
-def test_a_forgotten_plan_is_closed_with_a_warning(small_mx: Operands, simulator_of: SimulatorOf, live: Live) -> None:
+def test_a_forgotten_plan_is_closed_with_a_warning(
+    small_mx: Operands, simulator_of: SimulatorOf, live: Live
+) -> None:
     before = live()
     with pytest.warns(ResourceWarning, match="a Plan was never closed"):
         Plan(small_mx.problem, small_mx.arrays, library=simulator_of(small_mx)).execute()
@@ -272,7 +276,9 @@ def physical(array: Array) -> Array:
 # ------------------------------------------------------------------------------------------------ out
 
 
-def test_a_strided_out_gets_the_result_and_keeps_its_gaps(small_mx: Operands, simulator_of: SimulatorOf) -> None:
+def test_a_strided_out_gets_the_result_and_keeps_its_gaps(
+    small_mx: Operands, simulator_of: SimulatorOf
+) -> None:
     wide = np.full((4, 64), -7.0, np.float32)
     operands = Operands.from_arrays(
         platform="ascend950",
@@ -356,10 +362,14 @@ def test_a_value_that_was_set_before_comes_back(simulator_of: SimulatorOf) -> No
     with library.runtime.bind():
         functions = library.functions
         library.check(functions.aclrtSetSysParamOpt(lib.ACL_OPT_DETERMINISTIC, 1), "aclrtSetSysParamOpt")
-        library.check(functions.aclrtCtxSetSysParamOpt(lib.ACL_OPT_DETERMINISTIC, 1), "aclrtCtxSetSysParamOpt")
+        library.check(
+            functions.aclrtCtxSetSysParamOpt(lib.ACL_OPT_DETERMINISTIC, 1), "aclrtCtxSetSysParamOpt"
+        )
         try:
             with Plan(operands.problem, operands.arrays, library=library, deterministic=False):
-                assert option(library, "aclrtGetSysParamOpt") == option(library, "aclrtCtxGetSysParamOpt") == 1
+                assert (
+                    option(library, "aclrtGetSysParamOpt") == option(library, "aclrtCtxGetSysParamOpt") == 1
+                )
         finally:
             functions.aclrtSetSysParamOpt(lib.ACL_OPT_DETERMINISTIC, 0)
             functions.aclrtCtxSetSysParamOpt(lib.ACL_OPT_DETERMINISTIC, 0)
@@ -377,14 +387,18 @@ def test_validation_levels(simulator_of: SimulatorOf) -> None:
         Plan(operands.problem, operands.arrays, library=library, validate="all")  # type: ignore[arg-type]
 
 
-def test_a_fault_of_the_device_comes_up_and_the_next_call_works(simulator_of: SimulatorOf, live: Live) -> None:
+def test_a_fault_of_the_device_comes_up_and_the_next_call_works(
+    simulator_of: SimulatorOf, live: Live
+) -> None:
     operands = MX.make()
     library = simulator_of(operands)
     before = live()
     wrong = {**operands.arrays, "row_index": np.full(8, 4)}
-    with pytest.raises(aclnn_bindings.DeviceFaultError) as caught:
-        with Plan(operands.problem, wrong, library=library, validate="off") as plan:
-            plan.execute()
+    with (
+        pytest.raises(aclnn_bindings.DeviceFaultError) as caught,
+        Plan(operands.problem, wrong, library=library, validate="off") as plan,
+    ):
+        plan.execute()
     assert caught.value.code == 507035
     assert live() == before
     with Plan(operands.problem, operands.arrays, library=library) as plan:
@@ -392,7 +406,9 @@ def test_a_fault_of_the_device_comes_up_and_the_next_call_works(simulator_of: Si
         assert_right(plan.result(), operands)
 
 
-def test_a_refused_phase_one_carries_the_code_and_leaves_nothing(simulator_of: SimulatorOf, live: Live) -> None:
+def test_a_refused_phase_one_carries_the_code_and_leaves_nothing(
+    simulator_of: SimulatorOf, live: Live
+) -> None:
     operands = W4A8.make()
     before = live()
     problem, arrays = operands.problem, {n: a for n, a in operands.arrays.items() if n != "bias"}
@@ -405,12 +421,16 @@ def test_a_refused_phase_one_carries_the_code_and_leaves_nothing(simulator_of: S
 
 
 @pytest.mark.parametrize("timeout", [0, -1.0, float("nan"), 1e9])
-def test_a_timeout_is_a_number_of_seconds(small_mx: Operands, simulator_of: SimulatorOf, timeout: float) -> None:
+def test_a_timeout_is_a_number_of_seconds(
+    small_mx: Operands, simulator_of: SimulatorOf, timeout: float
+) -> None:
     with pytest.raises(ValueError, match="timeout: expected seconds above 0"):
         Plan(small_mx.problem, small_mx.arrays, library=simulator_of(small_mx), timeout=timeout)
 
 
-def test_what_times_out_stays_reserved_until_the_device_is_done(simulator_of: SimulatorOf, live: Live) -> None:
+def test_what_times_out_stays_reserved_until_the_device_is_done(
+    simulator_of: SimulatorOf, live: Live
+) -> None:
     operands = Case("slow", "mxfp8", 1024, 2048, 2048, 2, 256).make()
     library = simulator_of(operands)
     before = live()

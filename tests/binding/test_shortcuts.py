@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any
 
 import ml_dtypes
@@ -30,7 +31,11 @@ PLAIN: dict[str, Any] = {"shared_input_weight": 1.0, "shared_input_offset": 0, "
 def test_what_is_plainly_fine_is_fine_for_the_validator(
     groups: list[int], rows: list[int], cumulative: bool
 ) -> None:
-    problem = Case("v", "mxfp8", 8, 64, 32, 2, 4, options={"group_list_type": 0 if cumulative else 1}).make().problem
+    problem = (
+        Case("v", "mxfp8", 8, 64, 32, 2, 4, options={"group_list_type": 0 if cumulative else 1})
+        .make()
+        .problem
+    )
     assert problem.attributes.group_list_type == (0 if cumulative else 1)
     group_list, row_index = np.array(groups), np.array(rows)
     if is_plain(group_list, row_index, 8, 4, cumulative):
@@ -91,7 +96,12 @@ def test_a_remembered_description_is_the_one_that_was_made() -> None:
 def test_another_call_is_described_anew(change: dict[str, Any]) -> None:
     operands = Case("r", "mxfp8", 8, 64, 32, 2, 4).make()
     bytes_of_x1 = {**operands.arrays, "x1": operands.arrays["x1"].view(np.uint8)}
-    base: dict[str, Any] = {"platform": "ascend950", "batch": 4, "dtypes": {"x1": "float8_e4m3fn"}, "attributes": PLAIN}
+    base: dict[str, Any] = {
+        "platform": "ascend950",
+        "batch": 4,
+        "dtypes": {"x1": "float8_e4m3fn"},
+        "attributes": PLAIN,
+    }
     tensors = {**bytes_of_x1, **change.pop("tensors", {})}
 
     def problem_of(tensors: dict[str, Any], **call: Any) -> Any:
@@ -134,7 +144,7 @@ def test_small_calls_share_one_block_without_overlap_and_large_ones_do_not() -> 
     small = Preparation(Case("s", "w4a8", 8, 256, 128, 2, 4, platform="atlas_a2").make().problem)
     ends = sorted((offset, offset + small.nbytes[name] + 32) for name, offset in small.slots.items())
     assert all(offset % 512 == 0 for offset, _ in ends)
-    assert all(end <= begin for (_, end), (begin, _) in zip(ends, ends[1:], strict=False))
+    assert all(end <= begin for (_, end), (begin, _) in pairwise(ends))
     assert ends[-1][1] <= small.shared_bytes
     assert "x1 in use" in small.slots
     assert Preparation(Case("l", "mxfp8", 8, 1024, 1024, 2, 4).make().problem).shared_bytes == 0

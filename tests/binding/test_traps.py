@@ -1,8 +1,9 @@
-"""Traps of the library that a careful caller avoids: each shown to be real on the simulator, and avoided by a plan."""
+"""Traps of the library that a careful caller avoids: each shown to be real on the simulator, and avoided by
+a plan."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -95,7 +96,9 @@ def test_under_the_old_cache_key_a_plain_caller_loses_the_offset(library: aclnn_
 
 @pytest.mark.parametrize("old", [False, True])
 @pytest.mark.parametrize("repeatable", [False, True])
-def test_a_plan_is_right_under_both_cache_keys(library: aclnn_bindings.Library, old: bool, repeatable: bool) -> None:
+def test_a_plan_is_right_under_both_cache_keys(
+    library: aclnn_bindings.Library, old: bool, repeatable: bool
+) -> None:
     plain, with_offset = make_pair()
     library.functions.gmmfrSimSetOldCacheKey(old)
     for operands in (plain, with_offset, plain, with_offset):
@@ -122,16 +125,21 @@ def test_a_repeatable_executor_is_refused_on_a_cache_hit_and_the_plan_goes_on(
             assert close(plan.result(), plain)
 
 
-def test_phase_one_rewrites_x2_so_a_second_phase_one_needs_a_fresh_one(library: aclnn_bindings.Library) -> None:
+def test_phase_one_rewrites_x2_so_a_second_phase_one_needs_a_fresh_one(
+    library: aclnn_bindings.Library,
+) -> None:
     plain, _ = make_pair()
     specs = device_specs(plain.problem)
     size, scalars = ffi.new("uint64_t *"), scalars_of(plain.attributes)
     with library.runtime.bind() as context, DeviceMemory(context, 512) as memory:
         addresses = [memory.address if name in specs else 0 for name in ARGUMENTS]
-        with Tensors(context, DescriptorTable(specs), addresses) as tensors:
-            with Executor(context) as first, Executor(context) as second:
-                assert call_phase_one(library, tensors, scalars, ffi.NULL, size, first.cell) == 0
-                assert call_phase_one(library, tensors, scalars, ffi.NULL, size, second.cell) == 161002
+        with (
+            Tensors(context, DescriptorTable(specs), addresses) as tensors,
+            Executor(context) as first,
+            Executor(context) as second,
+        ):
+            assert call_phase_one(library, tensors, scalars, ffi.NULL, size, first.cell) == 0
+            assert call_phase_one(library, tensors, scalars, ffi.NULL, size, second.cell) == 161002
     for _ in range(2):
         assert aclnn_bindings.phase_one_status(plain.problem, library) == 0
 
@@ -141,7 +149,9 @@ def test_x2_past_an_offset_is_passed_by_address(library: aclnn_bindings.Library)
     weight = plain.arrays["x2"]
     spec = plain.problem.spec("x2")
     ahead = spec.size  # a whole other call's weights come first in memory
-    problem = Problem("atlas_a2", {**plain.problem.arguments, "x2": replace(spec, offset=ahead)}, plain.attributes)
+    problem = Problem(
+        "atlas_a2", {**plain.problem.arguments, "x2": replace(spec, offset=ahead)}, plain.attributes
+    )
     with library.runtime.bind() as context, DeviceMemory(context, 2 * weight.nbytes) as memory:
         image = np.concatenate([np.full(ahead, 0x11111111, np.int32), weight.ravel()])
         memory.context.memory.upload([memory.address], [image.nbytes], [memory_of(image)])
@@ -172,7 +182,9 @@ def test_strided_int32_x2_on_the_host_is_made_contiguous(library: aclnn_bindings
 
 def test_strides_of_axes_of_length_one_are_rebuilt() -> None:
     operands = Case("one row", "mxfp8", 1, 64, 32, 1, 1, options={"counts": [1]}).make()
-    x1 = replace(operands.problem.spec("x1"), strides=(1, 1))  # as torch gives the transpose of a (k, 1) tensor
+    x1 = replace(
+        operands.problem.spec("x1"), strides=(1, 1)
+    )  # as torch gives the transpose of a (k, 1) tensor
     problem = Problem("ascend950", {**operands.problem.arguments, "x1": x1}, operands.attributes)
     library = aclnn_bindings.simulator("Ascend950PR_9579")
     assert aclnn_bindings.phase_one_status(problem, library) == 161002

@@ -16,7 +16,17 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 _NOT_SOURCES = shutil.ignore_patterns(
-    ".git", "build", "dist", "lib", "*.egg-info", "__pycache__", "*.so", "*.whl", ".*_cache", ".hypothesis", ".venv*"
+    ".git",
+    "build",
+    "dist",
+    "lib",
+    "*.egg-info",
+    "__pycache__",
+    "*.so",
+    "*.whl",
+    ".*_cache",
+    ".hypothesis",
+    ".venv*",
 )
 
 
@@ -68,7 +78,9 @@ def wheel(sdist: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="session")
-def run_installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Callable[..., subprocess.CompletedProcess[str]]:
+def run_installed(
+    wheel: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Callable[..., subprocess.CompletedProcess[str]]:
     """Run Python code with the wheel's packages in front of everything else, far from the source tree."""
     site = tmp_path_factory.mktemp("site")
     pip = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--target", str(site), str(wheel)]

@@ -35,11 +35,21 @@ def names(wheel: Path) -> list[str]:
 def test_the_sdist_holds_all_that_a_build_and_the_tests_need(sdist: Path, root: Path) -> None:
     with tarfile.open(sdist) as archive:
         held = {name.partition("/")[2] for name in archive.getnames()}
-    for folder, pattern in [("include", "*.h"), ("aclnn_bindings/shim", "*.[ch]"), ("aclnn_bindings/simulator", "*.?pp")]:
+    for folder, pattern in [
+        ("include", "*.h"),
+        ("aclnn_bindings/shim", "*.[ch]"),
+        ("aclnn_bindings/simulator", "*.?pp"),
+    ]:
         files = {str(path.relative_to(root)) for path in (root / folder).rglob(pattern)}
         assert files
         assert files <= held
-    assert {"build.py", "pyproject.toml", "LICENSE", "tests/conftest.py", "tests/binding/fake_library.c"} <= held
+    assert {
+        "build.py",
+        "pyproject.toml",
+        "LICENSE",
+        "tests/conftest.py",
+        "tests/binding/fake_library.c",
+    } <= held
     assert not [name for name in held if name.endswith((".so", ".pyc", ".o"))]
 
 
@@ -52,7 +62,9 @@ def test_the_wheel_holds_our_packages_and_nothing_else(names: list[str]) -> None
 
 def test_the_wheel_holds_no_simulator_or_shim_sources(names: list[str]) -> None:
     assert [name for name in names if "/shim/" in name or "/simulator/" in name] == []
-    assert [name for name in names if name.startswith("aclnn_bindings/") and name.endswith((".c", ".cpp", ".hpp"))] == []
+    assert [
+        name for name in names if name.startswith("aclnn_bindings/") and name.endswith((".c", ".cpp", ".hpp"))
+    ] == []
 
 
 def test_the_wheel_holds_the_headers_under_the_vendors_names(names: list[str], root: Path) -> None:
@@ -64,7 +76,9 @@ def test_the_wheel_holds_the_headers_under_the_vendors_names(names: list[str], r
 
 
 def test_the_wheel_holds_the_simulator_under_every_library_name(names: list[str]) -> None:
-    assert {f"aclnn_bindings/lib/{name}" for name in LIBRARIES} == {n for n in names if n.startswith("aclnn_bindings/lib/")}
+    assert {f"aclnn_bindings/lib/{name}" for name in LIBRARIES} == {
+        n for n in names if n.startswith("aclnn_bindings/lib/")
+    }
 
 
 def test_the_metadata(wheel: Path, names: list[str]) -> None:
@@ -77,7 +91,14 @@ def test_the_metadata(wheel: Path, names: list[str]) -> None:
     extras = {"torch", "pypto", "npu", "report", "test", "dev", "all"}
     assert set(metadata.get_all("Provides-Extra", [])) == extras
     core = [line for line in metadata.get_all("Requires-Dist", []) if "extra ==" not in line]
-    assert {line.partition(">")[0] for line in core} == {"cffi", "click", "ml_dtypes", "numpy", "rich", "safetensors"}
+    assert {line.partition(">")[0] for line in core} == {
+        "cffi",
+        "click",
+        "ml_dtypes",
+        "numpy",
+        "rich",
+        "safetensors",
+    }
     assert "gmmfr = gmmfr.cli:main" in entries
     assert [name for name in names if name.endswith("licenses/LICENSE")]
 
