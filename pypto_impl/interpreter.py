@@ -143,6 +143,14 @@ class Interpreter:
         self._traced = None
         self.counters.compiles += 1
 
+    def estimate(self, call: KernelCall, report: Report) -> None:
+        """Compile all the way and run PyPTO's cost model, which prints its summary on standard output."""
+        tensors = [self._tensor(argument) for argument in call.arguments]
+        options = {"runtime_options": {"run_mode": self._pypto.RunMode.SIM}}
+        report("running the cost model")
+        self._traced = None  # another kernel takes the place of the traced one
+        kernel_module(call.spec).build(self._pypto, call.spec, options)(*tensors)
+
     def _build(self, spec: KernelSpec, stage: str, *, verify: bool) -> Any:
         options = {
             "runtime_options": {"run_mode": self._pypto.RunMode.SIM},

@@ -9,7 +9,6 @@ from __future__ import annotations
 import atexit
 import json
 import os
-import re
 import select
 import shutil
 import signal
@@ -28,28 +27,21 @@ import numpy as np
 from pypto_impl.cache import make_run_folder
 from pypto_impl.call import Array, KernelCall
 from pypto_impl.environment import child_environment
+from pypto_impl.failures import (
+    KernelCrashError,
+    KernelError,
+    KernelTimeoutError,
+    last_lines,
+    logged_errors,
+    shorten,
+)
 
 if TYPE_CHECKING:
     from typing_extensions import Self
 
 START_SECONDS = 900.0  # the first start builds PyPTO's calculator
-LOG_LINES = 12
-
-
-class KernelError(RuntimeError):
-    """PyPTO could not compute a call: refused, failed, crashed or took too long. ``stage`` says where."""
-
-    def __init__(self, message: str, stage: str) -> None:
-        super().__init__(message)
-        self.stage = stage
-
-
-class KernelTimeoutError(KernelError):
-    """A call took longer than its timeout; its process was killed."""
-
-
-class KernelCrashError(KernelError):
-    """The child process died."""
+LOG = "child.log"  # what the child prints
+RESULT = "result.npy"
 
 
 @dataclass(frozen=True)
@@ -90,14 +82,8 @@ class Session:
         """Compute ``call`` within ``timeout`` seconds, start-up not counted. Raises :class:`KernelError`."""
         with self._lock:
             self.start()
-            folder = self._write(call)
-            try:
-                return self._exchange(call, folder, timeout)
-            except BaseException:
-                self.close()
-                raise
-            finally:
-                shutil.rmtree(folder, ignore_errors=True)
+            message = self._request(call, "run", "result", timeout)
+            return Reply(message["out"], message["seconds"], message["peak_kib"], message["counters"])
 
     def start(self) -> None:
         """Start the child unless one is running; sets ``label``."""
@@ -110,7 +96,7 @@ class Session:
         self._folder = make_run_folder()
         reading, writing = os.pipe()
         environment = child_environment(self._folder, device=self.engine == "npu")
-        with open(self._folder / "child.log", "wb") as log:
+        with open(self._folder / LOG, "wb") as log:
             self._process = subprocess.Popen(
                 [sys.executable, "-m", "pypto_impl.worker", self.engine, str(writing)],
                 stdin=subprocess.PIPE,
@@ -129,6 +115,28 @@ class Session:
             self.close()
             raise
 
+    def estimate(self, call: KernelCall, timeout: float = 600.0) -> str:
+        """What PyPTO's cost model prints about ``call``. Raises :class:`KernelError`."""
+        with self._lock:
+            self.start()
+            assert self._folder is not None
+            log = self._folder / LOG
+            printed = log.stat().st_size
+            self._request(call, "estimate", "estimated", timeout)
+            return log.read_bytes()[printed:].decode(errors="replace")
+
+    def _request(self, call: KernelCall, task: str, answer: str, timeout: float) -> dict[str, Any]:
+        """Hand ``call`` to the child; its answer. A child that fails is closed."""
+        folder = self._write(call)
+        try:
+            message = self._exchange(call, folder, task, answer, timeout)
+            return {**message, "out": read_result(folder)}
+        except BaseException:
+            self.close()
+            raise
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
+
     def _write(self, call: KernelCall) -> Path:
         assert self._folder is not None
         self._calls += 1
@@ -138,10 +146,13 @@ class Session:
             np.save(folder / f"{argument.name}.npy", argument.array, allow_pickle=False)
         return folder
 
-    def _exchange(self, call: KernelCall, folder: Path, timeout: float) -> Reply:
+    def _exchange(
+        self, call: KernelCall, folder: Path, task: str, answer: str, timeout: float
+    ) -> dict[str, Any]:
         assert self._process is not None
         assert self._process.stdin is not None
         request = {
+            "task": task,
             "folder": str(folder),
             "spec": call.spec.to_json(),
             "arguments": [(argument.name, argument.dtype) for argument in call.arguments],
@@ -154,9 +165,7 @@ class Session:
             self._process.stdin.flush()
         except BrokenPipeError:
             raise self._death(shapes) from None
-        message = self._await("result", time.monotonic() + timeout, shapes)
-        out = np.load(message["file"], allow_pickle=False)
-        return Reply(out, message["seconds"], message["peak_kib"], message["counters"])
+        return self._await(answer, time.monotonic() + timeout, shapes)
 
     def _await(self, kind: str, deadline: float, shapes: str) -> dict[str, Any]:
         """The next message of ``kind``; stages are noted on the way."""
@@ -199,22 +208,9 @@ class Session:
         text = f"PyPTO ({self.engine}) {what}, while {self._stage}"
         if shapes:
             text += f"; arguments: {shapes}"
-        cause = self._causes() or (self._tail() if output else "")
+        assert self._folder is not None
+        cause = logged_errors(self._folder) or (last_lines(self._folder / LOG) if output else "")
         return f"{text}\n{cause}" if cause else text
-
-    def _causes(self) -> str:
-        """The last ERROR lines of PyPTO's own log, where the cause of a failed pass is."""
-        assert self._folder is not None
-        lines: list[str] = []
-        for path in sorted(self._folder.glob("ascend/log/debug/plog/*.log")):
-            text = path.read_text(encoding="utf-8", errors="replace")
-            lines += [shorten(line) for line in text.splitlines() if "[ERROR]" in line]
-        return "\n".join(line for line in lines[-LOG_LINES:] if line)
-
-    def _tail(self) -> str:
-        assert self._folder is not None
-        text = (self._folder / "child.log").read_text(encoding="utf-8", errors="replace")
-        return "\n".join(text.splitlines()[-LOG_LINES:])
 
     def close(self) -> None:
         """End the child and remove its folder. May be called any number of times."""
@@ -238,6 +234,12 @@ class Session:
         self.close()
 
 
+def read_result(folder: Path) -> Array | None:
+    """The array that the child left, if it did."""
+    file = folder / RESULT
+    return np.load(file, allow_pickle=False) if file.exists() else None
+
+
 def end_process(process: subprocess.Popen[bytes]) -> None:
     """Let an idle child end by itself; kill a busy one."""
     if process.stdin is not None:
@@ -250,12 +252,6 @@ def end_process(process: subprocess.Popen[bytes]) -> None:
     except subprocess.TimeoutExpired:
         process.kill()
         process.wait()
-
-
-def shorten(text: str) -> str:
-    """``text`` without the frames of a native backtrace, on which PyPTO spends most of its messages."""
-    kept = [line for line in text.splitlines() if not re.search(r"\.so[.0-9]*\(|\[0x[0-9a-f]+\]$", line)]
-    return "\n".join(kept).strip()[:4000]
 
 
 _SESSIONS: dict[tuple[int, str], Session] = {}

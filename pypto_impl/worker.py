@@ -2,7 +2,7 @@
 
     python -m pypto_impl.worker {DAV_2201|DAV_3510|npu} REPLY_FD
 
-A request names a folder with ``<argument>.npy`` files; the answer names the ``.npy`` file of the result.
+A request names a folder with ``<argument>.npy`` files; the result is left beside them.
 Arrays travel as files without pickles. Every step is announced before it begins, so that the parent can say
 where a crash happened.
 """
@@ -21,6 +21,7 @@ import numpy as np
 
 from pypto_impl.call import KernelArgument, KernelCall, KernelSpec
 from pypto_impl.interpreter import Computed, Counters, Interpreter, Report
+from pypto_impl.session import RESULT
 
 
 class Engine(Protocol):
@@ -68,15 +69,18 @@ def read_call(request: dict[str, Any]) -> KernelCall:
 
 
 def answer(engine: Engine, request: dict[str, Any], replies: Replies) -> None:
-    """Compute one call and send its result."""
+    """Do what one request asks, and say so."""
     replies.stage("reading the arguments")
-    computed = engine.run(read_call(request), replies.stage)
-    target = Path(request["folder"]) / "result.npy"
-    np.save(target, computed.out, allow_pickle=False)
+    call = read_call(request)
+    if request["task"] == "estimate":
+        assert isinstance(engine, Interpreter)
+        engine.estimate(call, replies.stage)
+        replies.send("estimated")
+        return
+    computed = engine.run(call, replies.stage)
+    np.save(Path(request["folder"]) / RESULT, computed.out, allow_pickle=False)
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    replies.send(
-        "result", file=str(target), seconds=computed.seconds, peak_kib=peak, counters=asdict(engine.counters)
-    )
+    replies.send("result", seconds=computed.seconds, peak_kib=peak, counters=asdict(engine.counters))
 
 
 def main(arguments: list[str]) -> int:

@@ -16,8 +16,9 @@ import pytest
 
 from pypto_impl import KernelCrashError, KernelError, KernelTimeoutError, Session, TilingError, run
 from pypto_impl.call import KernelArgument, KernelCall
+from pypto_impl.failures import shorten
 from pypto_impl.kernel_run import prepare
-from pypto_impl.session import end_process, shorten
+from pypto_impl.session import end_process
 from pypto_impl.tiling import Tiles
 from pypto_impl.toolchain import EXTENSION_SOURCE
 from reference.operands import Operands

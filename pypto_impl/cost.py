@@ -1,0 +1,56 @@
+"""What PyPTO's cost model says about a choice of tiles: for comparing choices on A2/A3, and for nothing
+else.
+
+The model of PyPTO 0.2.0 is the one of A2/A3 whatever platform it is asked about, it cannot cost an MX
+product, and it has not been checked against silicon here. Its microseconds are relative.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from pypto_impl.capability import refusal
+from pypto_impl.environment import availability
+from pypto_impl.failures import KernelError
+from pypto_impl.kernel_run import NotAvailableError, RefusedError, TileOverride, Unpack, prepare
+from pypto_impl.session import session
+from pypto_impl.tiling import Tiles
+from reference.operands import Operands
+
+SUMMARY = re.compile(r"AICore End-to-End Time:\s*([\d.]+).*?AICore Utilization:\s*([\d.]+)%", re.DOTALL)
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """Modelled time in microseconds, utilisation of the cores in percent, and the tiles they belong to."""
+
+    microseconds: float
+    utilisation: float
+    tiles: Tiles
+
+
+def estimate(
+    operands: Operands, *, tiles: TileOverride = None, timeout: float = 600.0, unpack: Unpack = "host"
+) -> Estimate:
+    """The cost model's figures for a W4A8 call with the chosen tiles, ``tiles`` in their place where given.
+
+    Raises what :func:`pypto_impl.run` raises, and :class:`RefusedError` on Ascend 950.
+    """
+    problem = operands.problem
+    if problem.platform_row.pypto_arch != "DAV_2201":
+        raise RefusedError("PyPTO: its cost model is that of A2/A3 and has no MX product")
+    if reason := refusal(problem):
+        raise RefusedError(f"PyPTO: {reason}")
+    if reason := availability(problem.platform):
+        raise NotAvailableError(reason)
+    call = prepare(operands, tiles=tiles, unpack=unpack)
+    return read_summary(session("DAV_2201").estimate(call, timeout), call.spec.tiles)
+
+
+def read_summary(printed: str, tiles: Tiles) -> Estimate:
+    """The figures in what the cost model printed."""
+    found = SUMMARY.search(printed)
+    if found is None:
+        raise KernelError("PyPTO's cost model printed no summary", "running the cost model")
+    return Estimate(float(found[1]), float(found[2]), tiles)
