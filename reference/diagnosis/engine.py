@@ -18,7 +18,7 @@ from reference.location import Location, locate
 from reference.operands import Operands
 
 #: Columns on which every hypothesis is tried.
-_COLUMNS = 128
+_COLUMNS = 32
 #: Share of the elements, and of those that the golden does not explain, that a mistake has to explain.
 _SHARE, _SHARE_OF_WRONG = 0.99, 0.95
 #: Bytes of weights whose products are computed at a time when a mistake is confirmed.
@@ -95,7 +95,7 @@ def diagnose(
     if comparison.verdict == "PASS" or out.shape != reference.out.shape or not out.size:
         return Diagnosis(comparison, None, (), 0)
     location = locate(out, reference.out, reference)
-    finder = _Finder(operands, out, choose_columns(location.columns))
+    finder = _Finder(operands, out, reference, choose_columns(location.columns))
     found = list(finder.search(progress))
     return Diagnosis(comparison, location, tuple(_select(found)), finder.tried)
 
@@ -122,9 +122,11 @@ def _even_columns(n: int, most: int) -> NDArray[np.int64]:
 class _Finder:
     """Tries hypotheses on some columns, and confirms those that fit on all."""
 
-    def __init__(self, operands: Operands, out: NDArray[Any], columns: NDArray[np.int64]) -> None:
-        self._operands, self._out = operands, out
-        self._call = Call(operands, columns, out)
+    def __init__(
+        self, operands: Operands, out: NDArray[Any], reference: Golden, columns: NDArray[np.int64]
+    ) -> None:
+        self._operands, self._out, self._reference = operands, out, reference
+        self._call = Call(operands, columns, out, reference)
         self._whole = len(columns) == operands.problem.n
         self.tried = 0
 
@@ -162,7 +164,7 @@ class _Finder:
         explained = 0.0
         for first in range(0, problem.n, width):
             columns = np.arange(first, min(problem.n, first + width))
-            call = Call(self._operands, columns, self._out)
+            call = Call(self._operands, columns, self._out, self._reference)
             with np.errstate(all="ignore"):
                 outcome = next((g for d, g in hypothesis.outcomes(call) if d == detail), None)
                 share = 0.0 if outcome is None else explained_share(call, outcome, partial=True)
