@@ -18,9 +18,9 @@ from pypto_impl.call import Array, KernelArgument, KernelCall
 BUDGET = 3 << 30  # bytes that one run may be expected to keep
 #: Bytes the interpreter keeps for each tile of rows, per weight element: for every expert of the run, and
 #: once.
-KEPT: dict[str, tuple[float, float]] = {"mx": (1.0, 5.0), "w4a8_host": (1.0, 2.0), "w4a8_planes": (0.5, 40.0)}
+KEPT: dict[str, tuple[float, float]] = {"mx": (1.0, 5.0), "w4a8_host": (2.0, 5.0), "w4a8_planes": (0.5, 40.0)}
 ROWS = ("x1", "pertoken_scale", "logit", "row_index")
-EXPERTS = ("x2", "scale", "bias", "offset", "column_sum", "counts", "starts")
+EXPERTS = ("x2", "scale", "bias", "offset", "shift", "counts", "starts")
 SHARED = ("shared_input", "shared_weight", "shared_rows")
 
 

@@ -65,8 +65,8 @@ def pack_w4a8(operands: Operands, spec: KernelSpec) -> KernelCall:
         return KernelCall(
             spec, (*activations, plane_rows(row_index, spec), *groups, *map_planes(shared, spec))
         )
-    column_sum = as_argument("column_sum", np.zeros((spec.e, spec.n), np.int32), "int32")
-    return KernelCall(spec, (*activations, row_index, *groups, column_sum, *shared))
+    shift = as_argument("shift", np.zeros((spec.e, spec.n), np.int32), "int32")
+    return KernelCall(spec, (*activations, row_index, *groups, shift, *shared))
 
 
 def pack_host(operands: Operands, spec: KernelSpec) -> tuple[KernelArgument, ...]:

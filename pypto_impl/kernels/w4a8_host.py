@@ -2,13 +2,14 @@
 # ruff: noqa
 """Grouped INT8 x INT4 matmul with finalize routing on A2/A3 (DAV_2201); weights arrive unpacked to INT8.
 
-The first loop sums the columns of every expert that has rows, the second computes, per expert and tile of rows:
+The first loop sets ``shift`` to 8 times the column sums of every expert that has rows, the second computes, per
+expert and tile of rows:
 
-    y = (x1 @ x2[e] - 8 * column_sum[e]) * scale[e] + bias[e] + rowsum(x1) * offset[e]
+    y = (x1 @ x2[e] - shift[e]) * scale[e] + bias[e] + rowsum(x1) * offset[e]
     out[row_index] += y * (pertoken_scale * logit)
 
-The vendor's kernel multiplies the nibbles of x1 - 8 and leaves it to ``bias`` to undo that shift, so the sum of
-the columns appears here too. The integer part is exact: it is formed in INT32 and rounded once to float32.
+The vendor's kernel multiplies the nibbles of x1 - 8 and leaves it to ``bias`` to undo that shift, so it appears
+here too. The integer part is exact: it is formed in INT32 and rounded once to float32.
 """
 
 
@@ -35,7 +36,7 @@ def build(pypto, spec, options):
         ones: pypto.Tensor([16, k], pypto.DT_INT8),
         counts: pypto.Tensor([e], pypto.DT_INT32),
         starts: pypto.Tensor([e], pypto.DT_INT32),
-        column_sum: pypto.Tensor([e, n], pypto.DT_INT32),
+        shift: pypto.Tensor([e, n], pypto.DT_INT32),
         shared_input: pypto.Tensor([any_rows, n], pypto.DT_BF16),
         shared_weight: pypto.Tensor([any_rows, 1], pypto.DT_FP32),
         shared_rows: pypto.Tensor([any_rows], pypto.DT_INT64),
@@ -57,7 +58,7 @@ def build(pypto, spec, options):
             for _ in pypto.loop(pypto.min(counts[h], 1), name="busy"):
                 w_all = pypto.view(x2, [k, n], [h * k, 0])
                 sums = pypto.matmul(ones, w_all, pypto.DT_INT32)
-                pypto.assemble(sums[0:1, :], [h, 0], column_sum)
+                pypto.assemble(pypto.mul(sums[0:1, :], 8), [h, 0], shift)
         for g in pypto.loop(e, name="expert", idx_name="g"):
             count = counts[g]
             start = starts[g]
@@ -66,8 +67,8 @@ def build(pypto, spec, options):
                 height = pypto.min(count - t * rows_tile, rows_tile)
                 x_tile = pypto.view(x1, [rows_tile, k], [first, 0], valid_shape=[height, k])
                 w_tile = pypto.view(x2, [k, n], [g * k, 0])
-                shift = pypto.mul(pypto.view(column_sum, [1, n], [g, 0]), 8)
-                exact = pypto.sub(pypto.matmul(x_tile, w_tile, pypto.DT_INT32), shift)
+                product = pypto.matmul(x_tile, w_tile, pypto.DT_INT32)
+                exact = pypto.sub(product, pypto.view(shift, [1, n], [g, 0]))
                 y = pypto.mul(pypto.cast(exact, pypto.DT_FP32), pypto.view(scale, [1, n], [g, 0]))
                 if has_bias:
                     y = pypto.add(y, pypto.view(bias, [1, n], [g, 0]))

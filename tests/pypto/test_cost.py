@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+
 from pypto_impl import KernelError, RefusedError, estimate, run
 from pypto_impl.cost import read_summary
 from pypto_impl.tiling import Tiles
