@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 _REPEAT_INITIALIZE = 100002
 _FAILURE = 500001
+_NO_CONTEXT = 107002
 #: Modules whose runtime must outlive ours.
 _OTHER_OWNERS = ("torch_npu", "acl")
 _ADDRESS = "uintptr_t"
@@ -141,6 +142,11 @@ class Runtime:
         self.check(_FAILURE, what)
         raise AssertionError("check() raises for every status but 0")
 
+    def forget_message(self) -> None:
+        """Read the message of a failure that is none, so that it does not turn up as another's."""
+        if self.functions.has("aclGetRecentErrMsg"):
+            self.functions.aclGetRecentErrMsg()
+
     def bind(self, device: int | None = None) -> Binding:
         """A context manager in which the calling thread has a context: ``device``'s, else its own or device
         0's."""
@@ -151,7 +157,12 @@ class Runtime:
         """The calling thread's context, NULL when it has none."""
         cell = ffi.new("aclrtContext *")
         status = self.functions.aclrtGetCurrentContext(cell)
-        return ffi.NULL if status else cell[0]
+        if status == _NO_CONTEXT:
+            self.forget_message()
+            return ffi.NULL
+        if status:
+            self.check(status, "aclrtGetCurrentContext")
+        return cell[0]
 
     def set_device(self, device: int) -> None:
         """Bind the calling thread to ``device``; the message of a failure says which devices exist."""

@@ -95,7 +95,7 @@ class Execution:
         if self._executor is None or not self._functions.has("aclSetAclOpExecutorRepeatable"):
             return False
         if self._functions.aclSetAclOpExecutorRepeatable(self._executor.pointer):
-            self._library.recent_message()  # read, so that it does not turn up as another error's text
+            self._library.runtime.forget_message()
             return False
         return True
 

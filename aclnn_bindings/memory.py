@@ -114,12 +114,12 @@ class MemoryPool:
             return held
         return f"{held}; the device has {free[0]} of {total[0]} bytes free"
 
-    def release(self, block: DeviceMemory) -> None:
-        """Take a block back; no work may still use it."""
+    def release(self, block: DeviceMemory, *, keep: bool = True) -> None:
+        """Take a block back, which no work may still use; without ``keep`` the device gets it at once."""
         size = block.nbytes
         with self._lock:
             self._in_use -= size
-            keep = self._idle + size <= self.limit
+            keep = keep and self._idle + size <= self.limit
             if keep:
                 self._idle += size
                 self._blocks.setdefault(size, []).append(block)

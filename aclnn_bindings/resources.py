@@ -77,9 +77,16 @@ class Resources:
         except SynchronizeTimeoutError:
             raise
         except BindingError:
-            self.pending = False  # the stream has stopped: nothing runs any more
-            self.broken = True
+            self._settle()
             raise
+
+    def _settle(self) -> None:
+        """After a failure wait once more: a fault has stopped the stream, but a failed wait has not."""
+        runtime = self.context.runtime
+        if runtime.functions.aclrtSynchronizeStream(self.stream.pointer):
+            runtime.forget_message()  # the first failure's is the one that counts
+        self.pending = False
+        self.broken = True
 
     def is_done(self) -> bool:
         """Whether the stream has finished, without waiting for it."""
@@ -116,7 +123,7 @@ class Resources:
                 errors += _attempt(handles.pop().close)
         while self.blocks:
             block = self.blocks.pop()
-            errors += _attempt(block.close if self.broken else partial(self.context.memory.release, block))
+            errors += _attempt(partial(self.context.memory.release, block, keep=not self.broken))
         stream = self.stream
         if isinstance(stream, Stream) and not stream.closed:
             errors += _attempt(stream.close if self.broken else partial(self.context.streams.release, stream))

@@ -45,6 +45,7 @@ struct record {
 struct record record;
 int next_status;
 const char *next_message;
+static const char *recent_message;
 static __thread void *current;
 static __thread int32_t current_device;
 
@@ -61,9 +62,9 @@ aclError aclFinalize(void)
 }
 const char *aclGetRecentErrMsg(void)
 {
-    const char *message = next_message;
-    ++record.messages_read;
-    next_message = NULL;
+    const char *message = recent_message;
+    record.messages_read += message != NULL;
+    recent_message = NULL;
     return message;
 }
 const char *aclrtGetSocName(void) { return FAKE_SOC; }
@@ -200,6 +201,8 @@ aclnnStatus aclnnGroupedMatmulFinalizeRoutingV3GetWorkspaceSize(
     if (next_status != 0) {
         int status = next_status;
         next_status = 0;
+        recent_message = next_message;
+        next_message = NULL;
         return status;
     }
     *workspaceSize = HUGE_SIZE;
