@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from gmmfr.replaying import ReplayReport, replay
     from gmmfr.result import NotRunError, Result
     from gmmfr.running import run
+    from gmmfr.shrinking import Shrunk, shrink
 
 _HOME = {
     "AbReport": "ab_check",
@@ -33,6 +34,8 @@ _HOME = {
     "NotRunError": "result",
     "Result": "result",
     "run": "running",
+    "Shrunk": "shrinking",
+    "shrink": "shrinking",
 }
 
 __all__ = [*_HOME, "__version__"]

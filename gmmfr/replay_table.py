@@ -20,8 +20,12 @@ def print_replay(console: Console, report: ReplayReport, problem: Problem) -> No
     if report.experts:
         console.print(_experts_table(report))
     for name, (then, now) in report.changed_versions.items():
-        console.print(f"{name}: {then or 'not there'} when recorded, {now or 'not there'} now", markup=False)
-    console.print(report.message, markup=False, style="bold")
+        console.print(
+            f"{name}: {then or 'not there'} when recorded, {now or 'not there'} now",
+            markup=False,
+            emoji=False,
+        )
+    console.print(report.message, markup=False, emoji=False, style="bold")
 
 
 def _experts_table(report: ReplayReport) -> Table:

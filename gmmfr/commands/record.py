@@ -54,7 +54,9 @@ def command(
     if as_json:
         print_json({"bundles": bundles, "skipped": recording.skipped})
     else:
-        console().print(*(bundles or ["no call was recorded"]), *recording.skipped, sep="\n", markup=False)
+        console().print(
+            *(bundles or ["no call was recorded"]), *recording.skipped, sep="\n", markup=False, emoji=False
+        )
     if not bundles:
         raise SystemExit(FAILURE if result is not None and result.failed else NOT_RUN)
 
