@@ -22,6 +22,7 @@ COMMANDS = (
     "cases",
     "record",
     "replay",
+    "shrink",
     "simulate",
     "doctor",
 )
