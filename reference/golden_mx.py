@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from reference.contribution import Contribution
 from reference.formats import MX_BLOCK, decode_table, number_format
 from reference.operands import Array, Operands, is_dense
 
 if TYPE_CHECKING:
-    from reference.golden_operator import Contribution
     from reference.stages import Stages
 
 #: Bytes of decoded weights that are multiplied at a time.
@@ -66,8 +66,6 @@ class MxExpert:
         self, group: int, part: slice, product: MxProduct, stages: Stages | None = None
     ) -> Contribution:
         """Add bias and multiply by logit, in place; ``stages`` receives a copy of each step."""
-        from reference.golden_operator import Contribution
-
         operands, dtype = self._operands, self._dtype
         value, magnitude = product.value, product.magnitude
         terms = operands.problem.k
@@ -128,7 +126,7 @@ class MxExpert:
         return max(1, _BLOCK_BYTES // max(1, width * MX_BLOCK)) * MX_BLOCK
 
     def _decode_weight(self, codes: Array) -> NDArray[Any]:
-        """Values of weight bytes, in a buffer that the next call uses again: fresh pages cost more than decoding."""
+        """Values of weight bytes in a buffer used again and again: fresh pages cost more than decoding."""
         size = codes.size * number_format(self._weight_type).per_byte
         if self._buffer.size < size:
             self._buffer = np.empty(size, self._dtype)

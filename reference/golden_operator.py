@@ -18,24 +18,16 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from reference.contribution import Contribution
 from reference.exactness import sums_are_exact
 from reference.golden_mx import MxExpert
+from reference.golden_threads import contributions
 from reference.golden_w4a8 import W4a8Expert
 from reference.operands import Operands
 from reference.problem import Problem
 
 Precision = Literal["float64", "float32"]
 Model = Literal["exact", "fp16_partials"]
-
-
-@dataclass(frozen=True)
-class Contribution:
-    """What one expert's rows add, before the scatter: all (rows, n) but ``terms`` (a number)."""
-
-    value: NDArray[Any]
-    magnitude: NDArray[np.float32] | None
-    rounding: NDArray[np.float32] | None
-    terms: int
 
 
 @dataclass(frozen=True)
@@ -81,14 +73,16 @@ def golden(
     counts, rows = routing_of(operands)
     result = replace(initial(operands, np.dtype(precision), magnitudes), counts=counts, rows=rows)
     starts = np.concatenate([[0], np.cumsum(counts)])
-    expert = make_expert(operands, np.dtype(precision), magnitudes, model)
-    with np.errstate(over="ignore", invalid="ignore", under="ignore"):
-        busy = np.flatnonzero(counts).tolist()
-        for done, group in enumerate(busy, start=1):
-            part = slice(int(starts[group]), int(starts[group + 1]))
-            scatter_add(result, rows[part], expert.rows(group, part))
-            if progress is not None:
-                progress(done, len(busy))
+    parts = {int(g): slice(int(starts[g]), int(starts[g + 1])) for g in np.flatnonzero(counts)}
+
+    def make() -> MxExpert | W4a8Expert:
+        return make_expert(operands, np.dtype(precision), magnitudes, model)
+
+    for done, (part, contribution) in enumerate(contributions(make, parts), start=1):
+        with np.errstate(over="ignore", invalid="ignore"):
+            scatter_add(result, rows[part], contribution)
+        if progress is not None:
+            progress(done, len(parts))
     if result.magnitude is None:
         return result
     return replace(result, exact=sums_are_exact(operands, counts, result.magnitude))

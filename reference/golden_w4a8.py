@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from reference.contribution import Contribution
 from reference.operands import Operands
 
 if TYPE_CHECKING:
-    from reference.golden_operator import Contribution
     from reference.stages import Stages
 
 #: Rows of k whose products are summed at once: 128 · 8 · 8192 = 2^23, below float32's exact 2^24.
@@ -92,8 +92,6 @@ class W4a8Expert:
         self, group: int, part: slice, product: W4a8Product, stages: Stages | None = None
     ) -> Contribution:
         """Scale, add bias and offset, multiply by the row's factors; ``stages`` receives each step."""
-        from reference.golden_operator import Contribution
-
         operands, dtype = self._operands, self._dtype
         scale = self._scale(group)
         bias = operands.arrays["bias"][group]
@@ -129,8 +127,6 @@ class W4a8Expert:
         factor: NDArray[Any],
     ) -> Contribution:
         """The contribution with the sums of absolute terms and the rounding of the partials."""
-        from reference.golden_operator import Contribution
-
         assert product.sizes is not None
         weight = factor.astype(np.float64)
         size = (product.sizes[:-1] + 8 * product.sizes[-1]) * scale + bias

@@ -8,10 +8,11 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
+from reference.contribution import Contribution
 from reference.diagnosis.call import Call, Outcome
 from reference.diagnosis.makers import ChangedW4a8, read_scale
 from reference.diagnosis.routing import factor_order
-from reference.golden_operator import Contribution, Golden, scatter_add
+from reference.golden_operator import Golden, scatter_add
 from reference.golden_w4a8 import integer_products
 from reference.operands import Array, Operands
 

@@ -14,8 +14,9 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from reference.contribution import Contribution
 from reference.golden_mx import MxExpert, MxProduct
-from reference.golden_operator import Contribution, Golden, initial, make_expert, routing_of, scatter_add
+from reference.golden_operator import Golden, initial, make_expert, routing_of, scatter_add
 from reference.golden_w4a8 import W4a8Expert, W4a8Product
 from reference.operands import Array, Operands
 from reference.problem import Problem, TensorSpec
