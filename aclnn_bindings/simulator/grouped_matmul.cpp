@@ -30,6 +30,23 @@ struct Block {
     int depth, columns;
 };
 
+// What the chosen kernels and the scale format fix once.
+struct Tables {
+    const Kernels& isa = kernels();
+    int position[kPanelColumns];
+    float scale[256];
+
+    Tables() {
+        for (int column = 0; column < kPanelColumns; ++column) position[column] = isa.position(column);
+        for (int code = 0; code < 256; ++code) scale[code] = e8m0_to_float(static_cast<uint8_t>(code));
+    }
+};
+
+const Tables& tables() {
+    static const Tables made;
+    return made;
+}
+
 uint8_t code_at(const Weights& weights, int64_t element) {
     if (weights.bits == 8) return static_cast<uint8_t>(weights.base[element]);
     const auto both = static_cast<uint8_t>(weights.base[element >> 1]);
@@ -118,21 +135,22 @@ const uint8_t* fetch_codes(const Weights& weights, int64_t expert, const Block& 
 
 // Only scales of real elements are read: a padding slot never is. Columns past the end get 0.
 void fetch_scales(const WeightScales& scales, int64_t expert, const Block& block, float* target) {
+    const Tables& table = tables();
     for (int span = 0; span * kScaleSpan < block.depth; ++span) {
         const int64_t index = block.k0 / kScaleSpan + span;
         const std::byte* from = scales.base + expert * scales.expert_stride + index / 2 * scales.block_stride +
                                 index % 2 * scales.half_stride + block.n0 * scales.n_stride;
         float* row = target + span * kPanelColumns;
-        std::fill(row, row + kPanelColumns, 0.0F);
-        for (int n = 0; n < block.columns; ++n) {
-            row[kernels().position(n)] = e8m0_to_float(static_cast<uint8_t>(from[n * scales.n_stride]));
+        if (block.columns < kPanelColumns) std::fill(row, row + kPanelColumns, 0.0F);
+        for (int n = 0; n < block.columns; ++n, from += scales.n_stride) {
+            row[table.position[n]] = table.scale[static_cast<uint8_t>(*from)];
         }
     }
 }
 
 void multiply_panel(const Segment& segment, const float* left, int64_t k, const Block& block,
                     const std::vector<int>& heights, Scratch& scratch) {
-    const Kernels& isa = kernels();
+    const Kernels& isa = tables().isa;
     for (int column = 0; column < kPanelColumns; column += isa.strip_columns) {
         const float* right = scratch.panel + static_cast<ptrdiff_t>(column) * block.depth;
         int64_t row = 0;
@@ -147,12 +165,13 @@ void multiply_panel(const Segment& segment, const float* left, int64_t k, const 
 void multiply_columns(const Segment& segment, const float* left, const Weights& weights, const WeightScales& scales,
                       const float* start, int64_t n0, float* result) {
     Scratch& scratch = thread_scratch();
-    const Kernels& isa = kernels();
+    const Tables& table = tables();
+    const Kernels& isa = table.isa;
     const int columns = static_cast<int>(std::min<int64_t>(kPanelColumns, weights.n - n0));
     float* sums = scratch.sums;
     std::fill(sums, sums + segment.rows * kPanelColumns, 0.0F);
     if (start != nullptr) {
-        for (int n = 0; n < columns; ++n) sums[isa.position(n)] = start[segment.expert * weights.n + n0 + n];
+        for (int n = 0; n < columns; ++n) sums[table.position[n]] = start[segment.expert * weights.n + n0 + n];
         for (int64_t row = 1; row < segment.rows; ++row) std::copy(sums, sums + kPanelColumns, sums + row * kPanelColumns);
     }
     const std::vector<int> heights = strip_heights(segment.rows, isa.strip_rows);
@@ -168,7 +187,7 @@ void multiply_columns(const Segment& segment, const float* left, const Weights& 
     for (int64_t row = 0; row < segment.rows; ++row) {
         const float* from = sums + row * kPanelColumns;
         float* to = result + (segment.first_row + row) * weights.n + n0;
-        for (int n = 0; n < columns; ++n) to[n] = from[isa.position(n)];
+        for (int n = 0; n < columns; ++n) to[n] = from[table.position[n]];
     }
 }
 

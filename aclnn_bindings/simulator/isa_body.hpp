@@ -118,20 +118,43 @@ static void decode(CodeFormat format, const uint8_t* codes, ptrdiff_t stride, in
 // --- bytes
 
 #if defined(__clang__) || __GNUC__ >= 12
-#define GMMFR_SHUFFLE(a, b, ...) __builtin_shufflevector(a, b, __VA_ARGS__)
+#define GMMFR_SHUFFLE(type, a, b, ...) __builtin_shufflevector(a, b, __VA_ARGS__)
 #else
-#define GMMFR_SHUFFLE(a, b, ...) __builtin_shuffle(a, b, Bytes{__VA_ARGS__})
+#define GMMFR_SHUFFLE(type, a, b, ...) __builtin_shuffle(a, b, type{__VA_ARGS__})
 #endif
 
+// Numbers of the bytes from .. from + 7 of a and b in turn; b's numbers start at size.
+#define GMMFR_ZIP(from, size)                                                                             \
+    (from), (from) + (size), (from) + 1, (from) + 1 + (size), (from) + 2, (from) + 2 + (size), (from) + 3, \
+        (from) + 3 + (size), (from) + 4, (from) + 4 + (size), (from) + 5, (from) + 5 + (size), (from) + 6,  \
+        (from) + 6 + (size), (from) + 7, (from) + 7 + (size)
+
 GMMFR_INLINE void interleave(Bytes& low, Bytes& high, const Bytes& a, const Bytes& b) {
-    low = GMMFR_SHUFFLE(a, b, 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23);
-    high = GMMFR_SHUFFLE(a, b, 8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31);
+    low = GMMFR_SHUFFLE(Bytes, a, b, GMMFR_ZIP(0, 16));
+    high = GMMFR_SHUFFLE(Bytes, a, b, GMMFR_ZIP(8, 16));
+}
+
+// As many pieces of 16 bytes as a vector holds; interleaved piece by piece.
+typedef uint8_t Pieces __attribute__((vector_size(4 * GMMFR_LANES)));
+
+GMMFR_INLINE void interleave_pieces(Pieces& low, Pieces& high, const Pieces& a, const Pieces& b) {
+#if GMMFR_LANES == 16
+    low = GMMFR_SHUFFLE(Pieces, a, b, GMMFR_ZIP(0, 64), GMMFR_ZIP(16, 64), GMMFR_ZIP(32, 64), GMMFR_ZIP(48, 64));
+    high = GMMFR_SHUFFLE(Pieces, a, b, GMMFR_ZIP(8, 64), GMMFR_ZIP(24, 64), GMMFR_ZIP(40, 64), GMMFR_ZIP(56, 64));
+#elif GMMFR_LANES == 8
+    low = GMMFR_SHUFFLE(Pieces, a, b, GMMFR_ZIP(0, 32), GMMFR_ZIP(16, 32));
+    high = GMMFR_SHUFFLE(Pieces, a, b, GMMFR_ZIP(8, 32), GMMFR_ZIP(24, 32));
+#else
+    low = GMMFR_SHUFFLE(Pieces, a, b, GMMFR_ZIP(0, 16));
+    high = GMMFR_SHUFFLE(Pieces, a, b, GMMFR_ZIP(8, 16));
+#endif
 }
 
 static void unpack_rows(const uint8_t* packed, ptrdiff_t stride, int rows, int bytes, uint8_t* codes) {
     for (int row = 0; row < rows; ++row) {
         const uint8_t* from = packed + row * stride;
         uint8_t* to = codes + static_cast<ptrdiff_t>(row) * 2 * bytes;
+        __builtin_prefetch(from + kPanelDepth * stride);
         int at = 0;
         for (; at + 16 <= bytes; at += 16) {
             Bytes both, first, second;
@@ -147,22 +170,33 @@ static void unpack_rows(const uint8_t* packed, ptrdiff_t stride, int rows, int b
     }
 }
 
-// Four rounds of interleaving the first half of 16 rows with the second half transpose them.
+// Four rounds of interleaving the first half of 16 rows with the second half transpose them, here for every
+// piece of 16 bytes of the rows at once.
 GMMFR_INLINE void transpose_16(const uint8_t* source, ptrdiff_t source_stride, uint8_t* target) {
-    Bytes rows[16], next[16];
-    for (int i = 0; i < 16; ++i) __builtin_memcpy(&rows[i], source + i * source_stride, 16);
+    Pieces rows[16], next[16];
+    for (int i = 0; i < 16; ++i) __builtin_memcpy(&rows[i], source + i * source_stride, sizeof rows[i]);
     for (int round = 0; round < 4; ++round) {
-        for (int i = 0; i < 8; ++i) interleave(next[2 * i], next[2 * i + 1], rows[i], rows[i + 8]);
+        for (int i = 0; i < 8; ++i) interleave_pieces(next[2 * i], next[2 * i + 1], rows[i], rows[i + 8]);
         for (int i = 0; i < 16; ++i) rows[i] = next[i];
     }
-    for (int i = 0; i < 16; ++i) __builtin_memcpy(target + i * kPanelColumns, &rows[i], 16);
+    for (int i = 0; i < 16; ++i) {
+        for (int piece = 0; piece < kLanes / 4; ++piece) {
+            __builtin_memcpy(target + (16 * piece + i) * kPanelColumns, (const uint8_t*)&rows[i] + 16 * piece, 16);
+        }
+    }
 }
 
 static void transpose(const uint8_t* source, ptrdiff_t source_stride, int depth, uint8_t* target) {
+    constexpr int kWide = 4 * kLanes;
     for (int column = 0; column < kPanelColumns; column += 16) {
         const uint8_t* from = source + column * source_stride;
+        for (int i = 0; i < 16; ++i) {  // the lines after these are wanted next
+            for (int line = depth; line < 2 * depth; line += 64) __builtin_prefetch(from + i * source_stride + line);
+        }
         int k = 0;
-        for (; k + 16 <= depth; k += 16) transpose_16(from + k, source_stride, target + k * kPanelColumns + column);
+        for (; k + kWide <= depth; k += kWide) {
+            transpose_16(from + k, source_stride, target + k * kPanelColumns + column);
+        }
         for (; k < depth; ++k) {
             for (int i = 0; i < 16; ++i) target[k * kPanelColumns + column + i] = from[i * source_stride + k];
         }
@@ -205,3 +239,4 @@ static void multiply(int rows, int depth, const float* a, const float* b, float*
 
 #undef GMMFR_INLINE
 #undef GMMFR_SHUFFLE
+#undef GMMFR_ZIP
