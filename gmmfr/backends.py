@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from gmmfr.cli_support import UsageFailure
 from gmmfr.result import Result
@@ -35,6 +36,11 @@ class Backend(ABC):
 
     name: str
     summary: str
+
+    @property
+    def identity(self) -> str:
+        """What two names of one backend have in common."""
+        return self.name
 
     @abstractmethod
     def refusal(self, problem: Problem) -> str | None:
@@ -204,20 +210,36 @@ class OwnKernel(Backend):
         path, _, function = name.rpartition(":")
         self._path, self._function = Path(path), function
         self.summary = f"{function} of {path}"
+        if not self._path.is_file():
+            raise UsageFailure(f"backend {name}: file {self._path} does not exist")
+
+    @property
+    def identity(self) -> str:
+        return f"{self._path.resolve()}:{self._function}"
 
     def refusal(self, problem: Problem) -> str | None:
         return None
 
     def run(self, operands: Operands, progress: Progress | None = None) -> Result:
-        kernel = self._load()
-        begin = time.perf_counter()
-        out = np.asarray(kernel(operands))
+        protected = Operands(operands.problem, {n: _read_only(a) for n, a in operands.arrays.items()})
+        try:
+            kernel = self._load()
+            begin = time.perf_counter()
+            returned = kernel(protected)
+        except SystemExit as error:  # a kernel cannot end the check, least of all as a success
+            raise RuntimeError(
+                f"the kernel called sys.exit({error.code!r}); expected it to return out"
+            ) from error
+        out = np.asarray(returned)
         seconds = time.perf_counter() - begin
+        if out.dtype == object:
+            raise TypeError(
+                f"the kernel returned {type(returned).__name__}; expected out, a float32 array of shape "
+                f"{operands.problem.spec('out').shape}"
+            )
         return Result(self.name, out, f"own kernel ({self._path.name}:{self._function})", seconds)
 
     def _load(self) -> Callable[[Operands], Any]:
-        if not self._path.is_file():
-            raise UsageFailure(f"backend {self.name}: file {self._path} does not exist")
         spec = importlib.util.spec_from_file_location(f"gmmfr_own_kernel_{self._path.stem}", self._path)
         if spec is None or spec.loader is None:
             raise UsageFailure(f"backend {self.name}: {self._path} is no Python file")
@@ -228,6 +250,13 @@ class OwnKernel(Backend):
         if not callable(kernel):
             raise UsageFailure(f"backend {self.name}: {self._path} has no function {self._function!r}")
         return kernel  # type: ignore[no-any-return]
+
+
+def _read_only(array: NDArray[Any]) -> NDArray[Any]:
+    """A view that a kernel cannot write to: the next backend gets the same operands."""
+    view = array.view()
+    view.flags.writeable = False
+    return view
 
 
 BACKENDS: dict[str, type[Backend]] = {

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import ctypes
 import json
+import os
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, redirect_stdout
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -22,6 +24,27 @@ class UsageFailure(ValueError):  # noqa: N818 - it ends a command, it is no erro
 def print_json(value: Any) -> None:
     """Print one JSON document, and nothing else, on standard output."""
     print(json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False))
+
+
+@contextmanager
+def spare_stdout(active: bool) -> Iterator[None]:
+    """With ``active``, what runs in this block and prints, from Python or from C, prints on standard error.
+
+    Under ``--json`` standard output is for our document alone, whatever a user's kernel or a library says.
+    """
+    if not active:
+        yield
+        return
+    sys.stdout.flush()
+    kept = os.dup(1)
+    os.dup2(2, 1)
+    try:
+        with redirect_stdout(sys.stderr):
+            yield
+    finally:
+        ctypes.CDLL(None).fflush(None)  # what C still buffers belongs to the block
+        os.dup2(kept, 1)
+        os.close(kept)
 
 
 def console() -> Console:

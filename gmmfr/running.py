@@ -8,6 +8,8 @@ import sys
 import traceback
 from dataclasses import replace
 
+import numpy as np
+
 from gmmfr.backends import Backend, Progress, find_backend
 from gmmfr.cli_support import UsageFailure
 from gmmfr.loading import load_call
@@ -31,7 +33,18 @@ def run(
     """
     call = load_call(operands)
     validate(call.problem, call.arrays).raise_for_violations()
-    return run_backend(find_backend(backend, call.problem, precision), call, progress)
+    return _refuse_misfit(run_backend(find_backend(backend, call.problem, precision), call, progress), call)
+
+
+def _refuse_misfit(result: Result, call: Operands) -> Result:
+    """An output of another shape or type than the call's is a failure, no result."""
+    if result.output is None:
+        return result
+    expected, out = (call.batch, call.problem.n), result.output
+    if out.shape == expected and out.dtype in (np.dtype(np.float32), np.dtype(np.float64)):
+        return result
+    reason = f"out: expected float32 {expected}, got {out.dtype.name} {out.shape}"
+    return Result(result.backend, reason=f"failed: {reason}", failed=True)
 
 
 def run_backend(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from types import MappingProxyType
 from typing import Any
 
@@ -49,6 +49,14 @@ class Operands:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "arrays", MappingProxyType(dict(self.arrays)))
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {f.name: getattr(self, f.name) for f in fields(self)} | {"arrays": dict(self.arrays)}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        for name, value in state.items():
+            object.__setattr__(self, name, value)
+        self.__post_init__()
 
     def __getattr__(self, name: str) -> Array | None:
         if name in INPUTS:
@@ -115,8 +123,11 @@ def describe_call(
 
     The inputs are carrier arrays.  A torch tensor on a device is described as it lies there and stays one.
     """
+    if dtypes is not None and not isinstance(dtypes, Mapping):
+        raise ProblemError(f"dtypes: expected a mapping of arguments to formats, got {dtypes!r}")
     hints = dict(dtypes or {})
     _refuse_unknown(call, hints)
+    batch = None if batch is None else _rows_of_out(batch)
     inputs: dict[str, Any] = {}
     specs: dict[str, TensorSpec | None] = {}
     may_transpose = find_platform(platform).family == "950"
@@ -162,11 +173,16 @@ def _read_attributes(given: Mapping[str, Any]) -> Attributes:
     for key, value in given.items():
         if value is None:
             continue
-        value = value.item() if isinstance(value, np.generic) else value
-        if key == "tuning_config":
-            value = [int(item) for item in value]
-        plain[key] = value
+        plain[key] = value.tolist() if hasattr(value, "tolist") else value
+        if key == "tuning_config" and isinstance(value, (list, tuple, range)):
+            plain[key] = [item.tolist() if hasattr(item, "tolist") else item for item in value]
     return Attributes.from_json(plain)
+
+
+def _rows_of_out(batch: Any) -> int:
+    if isinstance(batch, (int, np.integer)) and not isinstance(batch, bool) and 0 <= batch < 2**63:
+        return int(batch)
+    raise ProblemError(f"batch: expected the number of rows of out, an integer of 0 or more, got {batch!r}")
 
 
 def _describe_out(problem: Problem, batch: int | None, out: Any) -> TensorSpec:
@@ -181,15 +197,33 @@ def _describe_out(problem: Problem, batch: int | None, out: Any) -> TensorSpec:
         if batch is not None and array.shape[:1] != (batch,):
             raise ProblemError(f"batch: {batch} given, but out has shape {list(array.shape)}")
         dtype = _dtype_name("out", array)
+        _refuse_odd_layout(array)
         strides = element_strides(array)
         compact = strides == compact_strides(array.shape)
         return TensorSpec(tuple(array.shape), dtype, strides=None if compact else strides)
     try:
-        rows = problem.m if batch is None else int(batch)
+        rows = problem.m if batch is None else batch
         columns = problem.n
     except (ProblemError, IndexError):  # a broken call: the validator says what is wrong with x1 and x2
-        rows, columns = int(batch or 0), 0
+        rows, columns = batch or 0, 0
     return TensorSpec((rows, columns), "float32")
+
+
+def _refuse_odd_layout(out: Array) -> None:
+    """A descriptor's strides count elements, forwards; and no two elements of out may be the same."""
+    if not out.dtype.isnative:
+        raise ProblemError(
+            f"out: expected native byte order, got {out.dtype.str}; pass out.astype(out.dtype.newbyteorder('='))"
+        )
+    steps = sorted((step, length) for step, length in zip(out.strides, out.shape, strict=True) if length > 1)
+    end = out.itemsize
+    for step, length in steps if out.size else ():
+        if step < end or step % out.itemsize:
+            raise ProblemError(
+                f"out: expected elements that lie forwards in memory without overlap, got strides {out.strides} "
+                f"bytes for shape {out.shape}; pass a contiguous array"
+            )
+        end = step * (length - 1) + end
 
 
 def host_array(name: str, value: Any) -> Array:
@@ -200,7 +234,10 @@ def host_array(name: str, value: Any) -> Array:
         return array_of(name, value)
     if hasattr(value, "__dlpack__"):
         return np.from_dlpack(value)
-    array = np.asarray(value)
+    try:
+        array = np.asarray(value)
+    except ValueError as error:  # lists of different lengths
+        raise ProblemError(f"{name}: expected an array, got {type(value).__name__}: {error}") from None
     if array.dtype == object:
         raise ProblemError(f"{name}: expected an array, got {type(value).__name__}")
     return array
@@ -235,7 +272,7 @@ def describe_array(
         array, dtype = _apply_hint(name, array, hint)
     if not array.dtype.isnative:
         array = array.astype(array.dtype.newbyteorder("="))
-    if not (keep_strides and is_dense(array)):
+    if array.ndim and not (keep_strides and is_dense(array)):  # a 0-d array would come out 1-d
         array = np.ascontiguousarray(array)
     return array, describe_carrier(array, dtype)
 

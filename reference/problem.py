@@ -286,7 +286,8 @@ class Problem:
             name: None if entry is None else TensorSpec.from_json(name, entry)
             for name, entry in arguments.items()
         }
-        attributes = Attributes.from_json(value.get("attributes") or {})
+        given = value.get("attributes")
+        attributes = Attributes() if given is None else Attributes.from_json(given)
         return cls(_text(value["platform"], "platform"), specs, attributes)
 
     def to_json(self) -> dict[str, Any]:
@@ -312,7 +313,9 @@ class Problem:
 
 def read_values(value: Any, problem: Problem) -> dict[str, list[int]]:
     """Read the optional ``values`` of a problem object: host values of group_list and row_index."""
-    raw = value.get("values") or {}
+    raw = value.get("values")
+    if raw is None:
+        return {}
     if not isinstance(raw, Mapping):
         raise ProblemError(f"values: expected an object, got {type(raw).__name__}")
     unknown = sorted(set(raw) - set(VALUE_KEYS))

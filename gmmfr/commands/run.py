@@ -6,7 +6,15 @@ from pathlib import Path
 
 import click
 
-from gmmfr.cli_support import FAILURE, NOT_RUN, UsageFailure, console, print_json, progress_bar
+from gmmfr.cli_support import (
+    FAILURE,
+    NOT_RUN,
+    UsageFailure,
+    console,
+    print_json,
+    progress_bar,
+    spare_stdout,
+)
 from gmmfr.result import Result
 
 
@@ -34,7 +42,7 @@ def command(case: str, backend: str, path: str, precision: str, seed: int, as_js
 
     call = load_call(case, seed)
     try:
-        with progress_bar(backend, quiet=as_json) as progress:
+        with spare_stdout(as_json), progress_bar(backend, quiet=as_json) as progress:
             result = run(call, backend, precision=precision, progress=progress)
     except InvalidProblemError as error:
         result = Result(backend, reason=str(error))
