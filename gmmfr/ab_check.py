@@ -17,6 +17,7 @@ from gmmfr.result import Result
 from gmmfr.running import run_backend
 from reference.comparator import Comparison, compare
 from reference.golden_operator import Golden, golden
+from reference.judging import Criterion
 from reference.operands import Operands
 from reference.validator import validate
 
@@ -26,7 +27,7 @@ class AbReport:
     """Verdict, results by backend, comparisons, and the validator's violations.
 
     ``verdict``: ``INVALID`` where the validator refuses the call, else ``FAIL`` over ``NOT RUN`` over
-    ``PASS``.
+    ``PASS``.  ``reference`` is the golden with its magnitudes, ``criterion`` what decided.
     """
 
     verdict: str
@@ -34,6 +35,8 @@ class AbReport:
     backends: Mapping[str, Result] = field(default_factory=dict)
     comparisons: tuple[Comparison, ...] = ()
     violations: tuple[Any, ...] = ()
+    reference: Golden | None = field(default=None, repr=False, compare=False)
+    criterion: Criterion = "bound"
 
     def to_json(self) -> dict[str, Any]:
         """The JSON of ``gmmfr ab``."""
@@ -54,11 +57,13 @@ def ab(
     case: str | None = None,
     progress: Callable[[str], Progress | None] = lambda _: None,
     repeats: int = 1,
+    criterion: Criterion = "bound",
 ) -> AbReport:
     """Run a call on ``a`` and ``b`` and compare each with the golden, and ``a`` with ``b``.
 
-    ``progress`` gives the progress callback of the named backend.  Naming one backend twice, or the golden
-    (which always runs), is a usage error.
+    ``criterion`` decides: the ``bound`` of each sum, or ``rtol`` (rtol = atol = 1e-3).  ``progress`` gives
+    the progress callback of the named backend.  Naming one backend twice, or the golden (which always
+    runs), is a usage error.
     """
     call = load_call(operands)
     label = case or (
@@ -72,10 +77,11 @@ def ab(
     if not report.ok:
         return AbReport("INVALID", label, violations=tuple(report.violations))
     chosen = [find_backend(name, call.problem) for name in (a, b) if name is not None]
-    names = ["golden", *(backend.name for backend in chosen)]
-    if len(set(names)) < len(names):
+    names = [backend.name for backend in chosen]
+    if len({"golden", *(backend.identity for backend in chosen)}) <= len(chosen):
+        hint = "; name another one with -a" if b is not None and a == "auto" else ""
         raise UsageFailure(
-            f"backends {', '.join(names[1:])}: each must be another one, and the golden always runs"
+            f"backends {', '.join(names)}: each must be another one, and the golden always runs{hint}"
         )
     begin = time.perf_counter()
     reference = golden(call, magnitudes=True, progress=progress("golden"))
@@ -83,19 +89,23 @@ def ab(
     for backend in chosen:
         results[backend.name] = run_backend(backend, call, progress(backend.name), repeats)
     comparisons = compare_all(
-        reference, {name: r.output for name, r in results.items() if r.output is not None}
+        reference, {name: r.output for name, r in results.items() if r.output is not None}, criterion
     )
-    return AbReport(
-        overall_verdict(results, comparisons), label, results, comparisons, tuple(report.violations)
-    )
+    verdict = overall_verdict(results, comparisons)
+    return AbReport(verdict, label, results, comparisons, tuple(report.violations), reference, criterion)
 
 
-def compare_all(reference: Golden, outputs: Mapping[str, NDArray[Any]]) -> tuple[Comparison, ...]:
+def compare_all(
+    reference: Golden, outputs: Mapping[str, NDArray[Any]], criterion: Criterion = "bound"
+) -> tuple[Comparison, ...]:
     """Each output with the golden, then the outputs with each other."""
     names = [name for name in outputs if name != "golden"]
-    with_golden = [compare(outputs[n], reference.out, reference, a_name=n, b_name="golden") for n in names]
-    pairs = [(x, y) for i, x in enumerate(names) for y in names[i + 1 :]]
-    return (*with_golden, *(compare(outputs[x], outputs[y], reference, a_name=x, b_name=y) for x, y in pairs))
+    values = {**outputs, "golden": reference.out}
+    pairs = [(name, "golden") for name in names]
+    pairs += [(x, y) for i, x in enumerate(names) for y in names[i + 1 :]]
+    return tuple(
+        compare(values[x], values[y], reference, a_name=x, b_name=y, criterion=criterion) for x, y in pairs
+    )
 
 
 def overall_verdict(results: Mapping[str, Result], comparisons: tuple[Comparison, ...]) -> str:
@@ -108,7 +118,12 @@ def overall_verdict(results: Mapping[str, Result], comparisons: tuple[Comparison
 
 
 def compare_saved(
-    operands: Operands, saved: Mapping[str, NDArray[Any]], *, case: str, progress: Progress | None = None
+    operands: Operands,
+    saved: Mapping[str, NDArray[Any]],
+    *,
+    case: str,
+    progress: Progress | None = None,
+    criterion: Criterion = "bound",
 ) -> AbReport:
     """Judge outputs that were computed elsewhere: each with the golden, and with each other."""
     report = validate(operands.problem, operands.arrays)
@@ -118,7 +133,6 @@ def compare_saved(
     reference = golden(operands, magnitudes=True, progress=progress)
     results = {"golden": Result("golden", reference.out, "numpy float64", time.perf_counter() - begin)}
     results.update({name: Result(name, out, "saved result") for name, out in saved.items()})
-    comparisons = compare_all(reference, {name: result.out for name, result in results.items()})
-    return AbReport(
-        overall_verdict(results, comparisons), case, results, comparisons, tuple(report.violations)
-    )
+    comparisons = compare_all(reference, {name: result.out for name, result in results.items()}, criterion)
+    verdict = overall_verdict(results, comparisons)
+    return AbReport(verdict, case, results, comparisons, tuple(report.violations), reference, criterion)

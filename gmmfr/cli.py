@@ -16,6 +16,7 @@ COMMANDS = (
     "ab",
     "run",
     "compare",
+    "diagnose",
     "validate",
     "rules",
     "explain",

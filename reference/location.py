@@ -15,7 +15,7 @@ from reference.judging import Criterion, Judge, Judgement
 #: Upper limits of the histogram's bins, in units of the allowed difference; the last one has none.
 HISTOGRAM_LIMITS = (0.0, 0.01, 0.1, 0.25, 0.5, 1.0, 2.0, 5.0, 10.0, 100.0, 1000.0, float("inf"))
 #: Most rows and columns of the error map.
-_MAP_ROWS, _MAP_COLUMNS = 64, 96
+_MAP_ROWS, _MAP_COLUMNS = 40, 64
 _COLUMN_BLOCK = 64
 
 
@@ -41,7 +41,7 @@ class Location:
     """Where results differ.
 
     ``rows`` and ``columns`` count mismatches by row and column of out, ``row_ratio`` holds the worst of
-    each row.  ``heat`` (at most 64 × 96) is the worst ratio of each block of ``heat_block`` rows × columns.
+    each row.  ``heat`` (at most 40 × 64) is the worst ratio of each block of ``heat_block`` rows × columns.
     ``histogram[i]`` counts elements up to ``HISTOGRAM_LIMITS[i]``, the last entry those beyond all limits or
     not finite.  ``first_expert`` is the first one all of whose tokens differ, else the first with any.
     """
