@@ -13,7 +13,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from aclnn_bindings._acl import ffi
-from aclnn_bindings.errors import ClosedHandleError
+from aclnn_bindings.errors import BindingError, ClosedHandleError
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -117,8 +117,12 @@ def _release(runtime: Runtime, scope: DeviceContext | None, cell: Any, destroy: 
     if scope is None:
         status = destroy(cell)
     else:
-        with scope.current():
-            status = destroy(cell)
+        try:
+            with scope.current():
+                status = destroy(cell)
+        except BindingError:  # the context could not be made current: it may well be, and there is no later
+            destroy(cell)
+            raise
     if status:
         runtime.check(status, f"destroying {noun}")
 

@@ -245,9 +245,7 @@ class Plan:
         After a timeout everything stays reserved, and is given back when the device has finished.
         """
         with self._lock:
-            if self._finalizer.detach() is None or not self._resources.context.runtime.usable:
-                return
-            with self._resources.context.current():
+            if self._finalizer.detach() is not None:
                 self._resources.close(self.timeout)
 
     @property
@@ -317,6 +315,4 @@ def _check_out(out: Array, problem: Problem) -> None:
 
 def _collect(resources: Resources) -> None:
     warn_unclosed("a Plan")
-    if resources.context.runtime.usable:
-        with resources.context.current():
-            resources.close()
+    resources.close()

@@ -11,7 +11,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from aclnn_bindings._acl import ffi, lib
-from aclnn_bindings.errors import BindingError, DeviceFaultError, SynchronizeTimeoutError
+from aclnn_bindings.errors import BindingError, SynchronizeTimeoutError
 from aclnn_bindings.handles import Handle
 from aclnn_bindings.memory import DeviceMemory
 from aclnn_bindings.streams import BorrowedStream, Stream
@@ -101,6 +101,18 @@ class Resources:
         """Synchronise if work is queued, then give everything back; the first error is raised at the end."""
         if not self.context.runtime.usable:
             return
+        scope = self.context.current()
+        try:
+            scope.__enter__()
+        except BindingError:
+            self.context.abandon(self)
+            raise
+        try:
+            self._finish(timeout)
+        finally:
+            scope.__exit__()
+
+    def _finish(self, timeout: float | None) -> None:
         errors: list[BindingError] = []
         if self.pending:
             try:
@@ -108,7 +120,7 @@ class Resources:
             except SynchronizeTimeoutError:
                 self.context.abandon(self)
                 raise
-            except DeviceFaultError as error:
+            except BindingError as error:
                 errors.append(error)
         errors += self.give_back()
         if errors:

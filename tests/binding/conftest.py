@@ -4,6 +4,7 @@ test."""
 from __future__ import annotations
 
 import ctypes
+import os
 import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -16,6 +17,8 @@ from reference.cases import Case
 from reference.operands import Operands
 
 HERE = Path(__file__).parent
+# The checking device: poison, guard bytes, views against their storage. Read when the simulator is loaded.
+os.environ.setdefault("GMMFR_SIM_CHECK", "1")
 SOC = {"mx": "Ascend950PR_9579", "a2": "Ascend910B2", "a3": "Ascend910_9391"}
 
 

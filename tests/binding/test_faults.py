@@ -90,6 +90,7 @@ def fail_at_each_use(
         assert failure in (None, CODE, 500001)  # functions without a status return NULL
         inject("")
         after = live()
+        assert library.memory_stats().in_use == 0
         lost = {name for name in after if after[name] != before[name]}
         assert lost <= LOSES.get(function, set()), f"use {position}"
         if failure is None and (function not in TOLERATED or position > 6):
