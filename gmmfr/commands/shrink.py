@@ -19,12 +19,13 @@ if TYPE_CHECKING:
 @click.option(
     "-o", "--out", default="shrunk.safetensors", show_default=True, help="bundle; a .py goes beside it"
 )
+@click.option("--cpp", is_flag=True, help="also a C++ program against the vendor's API, for a report")
 @click.option(
     "--seconds", type=click.FloatRange(min=0), default=120.0, show_default=True, help="time to search"
 )
 @click.option("--seed", type=int, default=0, help="seed of a named case")
 @click.option("--json", "as_json", is_flag=True, help="one JSON document on standard output")
-def command(case: str, backend: str, out: str, seconds: float, seed: int, as_json: bool) -> None:
+def command(case: str, backend: str, out: str, cpp: bool, seconds: float, seed: int, as_json: bool) -> None:
     """Find a smaller call than CASE that fails on a backend in the same way.
 
     Fewer experts, tokens, rows, parts of k and columns, and simpler values; written as a bundle and a script.
@@ -48,7 +49,10 @@ def command(case: str, backend: str, out: str, seconds: float, seed: int, as_jso
         _fail(f"{case} does not fail on {backend}: nothing to shrink", as_json, FAILURE)
     script = Path(out).with_suffix(".py")
     _write(Path(out), script, backend, shrunk)
-    _tell(out, script, shrunk, as_json)
+    program = Path(out).with_suffix(".cpp") if cpp else None
+    if program is not None:
+        _write_program(program, backend, shrunk)
+    _tell(out, script, program, shrunk, as_json)
     raise SystemExit(PASS)
 
 
@@ -71,7 +75,15 @@ def _write(path: Path, script: Path, backend: str, shrunk: Shrunk) -> None:
         raise UsageFailure(f"{path}: {error.strerror or error}") from None
 
 
-def _tell(out: str, script: Path, shrunk: Shrunk, as_json: bool) -> None:
+def _write_program(path: Path, backend: str, shrunk: Shrunk) -> None:
+    from gmmfr.shrinking.cpp_program import write_program
+    from gmmfr.tables import describe_call
+
+    call = describe_call(path.stem, shrunk.operands.problem)
+    write_program(path, shrunk.operands, f"{backend}: {shrunk.failure}", call)
+
+
+def _tell(out: str, script: Path, program: Path | None, shrunk: Shrunk, as_json: bool) -> None:
     from gmmfr.tables import describe_call
 
     problem = shrunk.operands.problem
@@ -82,6 +94,7 @@ def _tell(out: str, script: Path, shrunk: Shrunk, as_json: bool) -> None:
                 "shrunk": True,
                 "bundle": out,
                 "script": str(script),
+                "program": None if program is None else str(program),
                 "bytes": shrunk.nbytes,
                 "extents": extents,
                 "kind": shrunk.failure.kind,
@@ -98,6 +111,8 @@ def _tell(out: str, script: Path, shrunk: Shrunk, as_json: bool) -> None:
         str(shrunk.failure),
         f"{shrunk.tried} calls tried; run it: python {script}",
     ]
+    if program is not None:
+        lines.append(f"for a report to the vendor: {program}")
     if not shrunk.complete:
         lines.append("time ran out: a longer search (--seconds) may find a smaller one")
     console().print(*lines, sep="\n", markup=False, emoji=False)
