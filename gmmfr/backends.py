@@ -254,7 +254,7 @@ class OwnKernel(Backend):
 
 def _read_only(array: NDArray[Any]) -> NDArray[Any]:
     """A view that a kernel cannot write to: the next backend gets the same operands."""
-    view = array.view()
+    view: NDArray[Any] = array.view()
     view.flags.writeable = False
     return view
 

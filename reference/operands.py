@@ -79,7 +79,7 @@ class Operands:
         return self.problem.batch
 
     def on_device(self) -> tuple[Problem, dict[str, Any]]:
-        """The same call on the tensors in ``devices``: described as they lie there, with the inputs by name."""
+        """The same call on the tensors in ``devices``: described as they lie there, and the inputs by name."""
         specs: dict[str, TensorSpec | None] = dict(self.problem.arguments)
         for name, tensor in self.devices.items():
             specs[name] = describe_tensor(name, tensor, self.problem.spec(name).dtype)
@@ -213,15 +213,16 @@ def _refuse_odd_layout(out: Array) -> None:
     """A descriptor's strides count elements, forwards; and no two elements of out may be the same."""
     if not out.dtype.isnative:
         raise ProblemError(
-            f"out: expected native byte order, got {out.dtype.str}; pass out.astype(out.dtype.newbyteorder('='))"
+            f"out: expected native byte order, got {out.dtype.str}; "
+            "pass out.astype(out.dtype.newbyteorder('='))"
         )
     steps = sorted((step, length) for step, length in zip(out.strides, out.shape, strict=True) if length > 1)
     end = out.itemsize
     for step, length in steps if out.size else ():
         if step < end or step % out.itemsize:
             raise ProblemError(
-                f"out: expected elements that lie forwards in memory without overlap, got strides {out.strides} "
-                f"bytes for shape {out.shape}; pass a contiguous array"
+                "out: expected elements that lie forwards in memory without overlap, "
+                f"got strides {out.strides} bytes for shape {out.shape}; pass a contiguous array"
             )
         end = step * (length - 1) + end
 

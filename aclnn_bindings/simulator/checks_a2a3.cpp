@@ -13,11 +13,21 @@ constexpr int64_t kNzRows = 16;
 
 struct Extents {
     int64_t m, k, e, x2_k, n, rows;
+    int64_t tuning;  // what the tuning hint may not exceed
 };
 
+// m and k are the last two axes of x1, more of them are refused at the very end (check_inferred_ranks). The tuning
+// hint alone is held against axis 0, and that after a view that looks transposed was turned: then it is k.
 Extents extents_of(const Call& call) {
-    return {call[kX1].view[0],  call[kX1].view[-1], call[kX2].view[0],
-            call[kX2].view[-2], call[kX2].view[-1], call[kOut].view[0]};
+    const Dims& x1 = call[kX1].view;
+    const bool turned = call.attributes.transpose_x1 && x1.rank() == 2;
+    return {x1[-2],
+            x1[-1],
+            call[kX2].view[0],
+            call[kX2].view[-2],
+            call[kX2].view[-1],
+            call[kOut].view[0],
+            turned ? x1[1] : x1[0]};
 }
 
 Failure check_dtypes(const Call& call) {  // a1
@@ -125,8 +135,8 @@ Failure check_formats(const Call& call) {  // c1
 Failure check_tuning_config(const Call& call, const Extents& size) {  // e1
     if (!call.tuning_config || call.tuning_config->empty()) return {};
     const int64_t first = call.tuning_config->front();
-    if (first >= 0 && first <= size.m) return {};
-    return invalid("tuningConfig[0]: expected 0 to m = ", size.m, ", got ", first);
+    if (first >= 0 && first <= size.tuning) return {};
+    return invalid("tuningConfig[0]: expected 0 to m = ", size.tuning, ", got ", first);
 }
 
 // Shape inference repeats the ranks that CheckParams only logs (b1).

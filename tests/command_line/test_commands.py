@@ -289,7 +289,8 @@ def test_json_is_alone_on_standard_output_whatever_a_kernel_prints(
         ("sys.exit(0)", "failed: RuntimeError: the kernel called sys.exit(0); expected it to return out"),
         (
             "return None",
-            "failed: TypeError: the kernel returned NoneType; expected out, a float32 array of shape (2, 128)",
+            "failed: TypeError: the kernel returned NoneType; "
+            "expected out, a float32 array of shape (2, 128)",
         ),
         ("operands.x1[0] = 0", "failed: ValueError: assignment destination is read-only"),
     ],

@@ -59,7 +59,7 @@ def test_an_out_with_gaps_or_turned_is_taken(out: np.ndarray[Any, Any]) -> None:
 
 
 def test_an_out_of_the_other_byte_order_is_named() -> None:
-    with pytest.raises(ProblemError, match="out: expected native byte order, got >f4; pass out.astype"):
+    with pytest.raises(ProblemError, match="out: expected native byte order, got >f4; pass"):
         collect(out=np.zeros((2, 128), ">f4"))
 
 

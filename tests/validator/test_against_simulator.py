@@ -13,13 +13,12 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, assume, given, note, settings
+from hypothesis import HealthCheck, given, note, settings
 from hypothesis import strategies as st
 
 from reference.acl import TENSOR_FORMATS
 from reference.formats import FORMATS, MX_ELEMENTS
 from reference.problem import ARGUMENTS, Problem, TensorSpec, compact_strides
-from reference.rules.call import looks_transposed
 from reference.validator import validate
 
 EXAMPLES = os.environ.get("GMMFR_EXAMPLES")
@@ -322,16 +321,6 @@ CHANGES = (
 )
 
 
-def reads_unknown_axes(problem: Problem) -> bool:
-    """x1 of more than two axes, or turned by its strides, on Atlas A2/A3: refused here, and which of its axes
-    the vendor's later checks read is not established.
-    """
-    x1 = problem.arguments["x1"]
-    if problem.platform == "ascend950" or x1 is None:
-        return False
-    return x1.rank > 2 or looks_transposed(x1)
-
-
 @pytest.fixture(scope="module")
 def phase_one() -> Callable[[Problem], int]:
     from aclnn_bindings.phase_one import phase_one_status
@@ -351,7 +340,6 @@ def test_broken_problems_get_the_status_of_the_simulator(
     data: st.DataObject, calls: SimpleNamespace, phase_one: Callable[[Problem], int]
 ) -> None:
     problem = data.draw(mutated(data.draw(base_problems(calls))))
-    assume(not reads_unknown_axes(problem))
     report = validate(problem)
     assert (report.status, problem) == (phase_one(problem), problem)
     assert report.ok <= (report.status == 0)
@@ -366,3 +354,21 @@ def test_the_starting_points_are_accepted_by_both(
 ) -> None:
     problem = data.draw(base_problems(calls))
     assert (validate(problem).status, phase_one(problem)) == (0, 0)
+
+
+@pytest.mark.parametrize(
+    ("x1", "tuning", "status"),
+    [
+        (TensorSpec((1, 4, 256), "int8"), None, 561103),  # m is axis -2: only shape inference minds
+        (TensorSpec((4, 1, 256), "int8"), None, 161002),  # m = 1 is less than the rows of out
+        (TensorSpec((1, 4, 256), "int8"), (2,), 161002),  # the tuning hint is held against axis 0
+        (TensorSpec((9, 4, 256), "int8"), (9,), 561103),
+        (TensorSpec((4, 256), "int8", strides=(1, 4)), (256,), 0),  # turned: axis 0 is k
+        (TensorSpec((4, 256), "int8", strides=(1, 4)), (257,), 161002),
+    ],
+)
+def test_x1_with_more_axes_or_turned_on_atlas_a2(
+    calls: SimpleNamespace, phase_one: Callable[[Problem], int], x1: TensorSpec, tuning: Any, status: int
+) -> None:
+    problem = calls.w4a8(m=4, k=256, n=128, e=2, batch=2, x1=x1, tuning_config=tuning)
+    assert (validate(problem).status, phase_one(problem)) == (status, status)
