@@ -36,7 +36,10 @@ def missing_package() -> str | None:
     if importlib.util.find_spec("pypto") is None:
         python = f"{sys.version_info.major}.{sys.version_info.minor}"
         here = f"this is CPython {python} on {sys.platform} {platform.machine()}"
-        return f"pypto is not installed; its wheels are for CPython 3.10 to 3.12 on Linux, {here}"
+        return (
+            "pypto is not installed; install gmmfr with its pypto extra; "
+            f"the wheels are for CPython 3.10 to 3.12 on Linux, {here}"
+        )
     version = metadata.version("pypto")
     if version != REQUIRED:
         return f"pypto {version} is installed; the backend is tied to pypto=={REQUIRED}"
@@ -110,7 +113,6 @@ def child_environment(run_folder: Path, *, device: bool) -> dict[str, str]:
     for name in [name for name in environment if name.startswith("ASCEND_")]:
         del environment[name]
     environment["TORCH_DEVICE_BACKEND_AUTOLOAD"] = "0"
-    environment["OMP_NUM_THREADS"] = "2"
     environment["LD_LIBRARY_PATH"] = without_runtime(environment.get("LD_LIBRARY_PATH", ""))
     if not environment["LD_LIBRARY_PATH"]:
         del environment["LD_LIBRARY_PATH"]

@@ -11,6 +11,7 @@ from __future__ import annotations
 import ctypes
 import importlib
 import importlib.util
+import os
 import sys
 import time
 from collections.abc import Callable
@@ -27,7 +28,7 @@ from pypto_impl.overlay import DAV_3510, make_overlay
 from pypto_impl.toolchain import calculator_library, extension_library
 
 REQUIRED = "0.2.0"
-THREADS = 2
+THREADS = 8  # at most
 #: torch types of the arguments whose NumPy carrier is another one.
 TORCH_VIEWS = {
     "float8_e4m3fn": "float8_e4m3fn",
@@ -92,9 +93,8 @@ class Interpreter:
             )
             sys.path.insert(0, str(overlay))
         self._torch: Any = importlib.import_module("torch")
-        self._torch.set_num_threads(THREADS)
-        report("building PyPTO's calculator (once, about half a minute)")
-        calculator_path = calculator_library(package, folder, self._torch)
+        self._torch.set_num_threads(min(THREADS, len(os.sched_getaffinity(0))))
+        calculator_path = calculator_library(package, folder, self._torch, report)
         report("loading PyPTO")
         # The order matters: the extension's symbols must be visible before PyPTO binds its own.
         self._extension = ctypes.CDLL(str(extension_library(package, folder)), mode=ctypes.RTLD_GLOBAL)

@@ -11,6 +11,7 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -62,13 +63,14 @@ def require_tool(name: str) -> str:
     return found
 
 
-def calculator_library(package: Path, folder: Path, torch: Any) -> Path:
+def calculator_library(package: Path, folder: Path, torch: Any, report: Callable[[str], None]) -> Path:
     """PyPTO's calculator for this torch, built in ``folder`` on first use (about half a minute)."""
     sources = package / "lib" / "calculator"
     abi = int(torch._C._GLIBCXX_USE_CXX11_ABI)
     torch_folder = Path(torch.__file__).parent
 
     def build(target: Path) -> None:
+        report("building PyPTO's calculator (once, about half a minute)")
         work = target.parent / "cmake"
         cmake = require_tool("cmake")
         require_tool("make")

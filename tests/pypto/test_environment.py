@@ -31,7 +31,7 @@ def test_without_pypto_the_reason_names_it(monkeypatch: pytest.MonkeyPatch) -> N
     reason = availability("ascend950")
     assert reason is not None
     assert reason.startswith(
-        "pypto is not installed; its wheels are for CPython 3.10 to 3.12 on Linux, this is CPython"
+        "pypto is not installed; install gmmfr with its pypto extra; the wheels are for CPython"
     )
 
 
