@@ -25,7 +25,7 @@ report = gmmfr.ab(Path(__file__).with_name({bundle!r}), a=backend)
 for name, result in report.backends.items():
     print(name, result.device if result.ran else result.reason)
 for comparison in report.comparisons:
-    print(comparison.verdict, comparison.reason or "")
+    print(*filter(None, (comparison.verdict, comparison.reason)))
     for worst in comparison.worst[:3]:
         print(f"  row {{worst.row}}, column {{worst.column}}: got {{worst.a:g}}, expected {{worst.b:g}}")
 sys.exit({{"PASS": 0, "NOT RUN": 3}}.get(report.verdict, 1))
