@@ -27,6 +27,7 @@ from reference.problem import (
 from reference.safetensors_file import BundleError, read_tensors, write_tensors
 
 _METADATA_KEY = "gmmfr"
+_LAYOUT = ("strides", "offset", "format", "storage_shape")
 
 
 def read_bundle(path: str | os.PathLike[str]) -> Operands:
@@ -46,11 +47,11 @@ def _assemble(tensors: Mapping[str, tuple[str, Array]], call: Any) -> Operands:
     for key in ("platform", "batch"):
         if key not in call:
             raise ProblemError(f"metadata 'gmmfr': key {key!r} is missing")
-    dtypes, layouts = dict(call.get("dtypes") or {}), dict(call.get("layouts") or {})
+    dtypes, layouts, recorded = (_member(call, key) for key in ("dtypes", "layouts", "recorded"))
     for name in {*dtypes, *layouts}:
         if name not in ARGUMENTS:
             raise ProblemError(f"metadata: argument {name!r} is unknown; known: {', '.join(ARGUMENTS)}")
-    unknown = [name for name in tensors if name not in INPUTS and not name.startswith("out")]
+    unknown = [name for name in tensors if name not in (*INPUTS, "out") and not name.startswith("out.")]
     if unknown:
         raise ProblemError(f"tensor {unknown[0]!r} is no argument; known: {', '.join(INPUTS)}")
     arrays: dict[str, Array] = {}
@@ -58,18 +59,23 @@ def _assemble(tensors: Mapping[str, tuple[str, Array]], call: Any) -> Operands:
     for name in INPUTS:
         if name in tensors:
             array, spec = _restore(name, tensors[name], dtypes.get(name))
-            arrays[name], specs[name] = _lay_out(array, spec, layouts.get(name))
-    attributes = Attributes.from_json(call.get("attributes") or {})
+            arrays[name], specs[name] = _lay_out(name, array, spec, layouts.get(name))
+    attributes = Attributes.from_json(_member(call, "attributes"))
     problem = Problem(call["platform"], specs, attributes)
     rows = call["batch"]
     if isinstance(rows, bool) or not isinstance(rows, int) or rows < 0:
         raise ProblemError(f"batch: expected a number of rows, got {rows!r}")
     specs["out"] = _out_spec(problem, rows, layouts.get("out"))
-    recorded = {
-        "outputs": {n: t[1] for n, t in tensors.items() if n.startswith("out.")},
-        **(call.get("recorded") or {}),
-    }
+    recorded = {"outputs": {n: t[1] for n, t in tensors.items() if n.startswith("out.")}, **recorded}
     return Operands(Problem(call["platform"], specs, attributes), arrays, recorded)
+
+
+def _member(call: Mapping[str, Any], key: str) -> dict[str, Any]:
+    """An object of the metadata that may be left out."""
+    value = call.get(key)
+    if value is not None and not isinstance(value, dict):
+        raise ProblemError(f"metadata {key}: expected an object, got {type(value).__name__}")
+    return dict(value or {})
 
 
 def _out_spec(problem: Problem, rows: int, layout: Any) -> TensorSpec:
@@ -77,7 +83,13 @@ def _out_spec(problem: Problem, rows: int, layout: Any) -> TensorSpec:
         columns = problem.n
     except (ProblemError, IndexError):
         columns = 0
-    return _with_layout(TensorSpec((rows, columns), "float32"), layout)
+    spec = _with_layout("out", TensorSpec((rows, columns), "float32"), layout)
+    end = 1
+    for step, length in sorted(zip(spec.element_strides, spec.shape, strict=True)) if spec.size else ():
+        if length > 1 and step < end:
+            raise ProblemError(f"layouts out: strides {list(spec.element_strides)} let elements overlap")
+        end += step * (length - 1)
+    return spec
 
 
 def _restore(name: str, tensor: tuple[str, Array], hint: str | None) -> tuple[Array, TensorSpec]:
@@ -91,22 +103,24 @@ def _restore(name: str, tensor: tuple[str, Array], hint: str | None) -> tuple[Ar
     return array, describe_carrier(array, dtype)
 
 
-def _with_layout(spec: TensorSpec, layout: Any) -> TensorSpec:
+def _with_layout(name: str, spec: TensorSpec, layout: Any) -> TensorSpec:
     if layout is None:
         return spec
-    return TensorSpec.from_json("layout", {**spec.to_json(), **dict(layout)})
+    if not isinstance(layout, Mapping) or not {*layout} <= {*_LAYOUT}:
+        raise ProblemError(f"layouts {name}: expected an object of {', '.join(_LAYOUT)}, got {layout!r}")
+    return TensorSpec.from_json(name, {**spec.to_json(), **layout})
 
 
-def _lay_out(array: Array, spec: TensorSpec, layout: Any) -> tuple[Array, TensorSpec]:
+def _lay_out(name: str, array: Array, spec: TensorSpec, layout: Any) -> tuple[Array, TensorSpec]:
     """Give a stored (contiguous) array the strides of the recorded call."""
-    spec = _with_layout(spec, layout)
+    spec = _with_layout(name, spec, layout)
     if spec.is_contiguous or spec.size == 0:
         return array, spec
     order = sorted(range(array.ndim), key=lambda axis: -spec.element_strides[axis])
     permuted = tuple(spec.shape[axis] for axis in order)
     if tuple(spec.element_strides[axis] for axis in order) == compact_strides(permuted):
         return _permute(array, spec.dtype, order), spec
-    return _stride(array, spec), spec
+    return _stride(name, array, spec), spec
 
 
 def _permute(array: Array, dtype: str, order: list[int]) -> Array:
@@ -119,21 +133,23 @@ def _permute(array: Array, dtype: str, order: list[int]) -> Array:
     return np.asarray(dense.transpose(np.argsort(order)))
 
 
-def _stride(array: Array, spec: TensorSpec) -> Array:
+def _stride(name: str, array: Array, spec: TensorSpec) -> Array:
     """The same values in a storage with the gaps of ``spec``."""
+    steps = spec.element_strides
     if number_format(spec.dtype).per_byte == 2:
         raise ProblemError(
-            f"layout of a 4-bit tensor: expected a permutation of axes, got strides {spec.strides}"
+            f"layouts {name}: expected a permutation of axes for a 4-bit tensor, got strides {list(steps)}"
         )
-    steps = spec.element_strides
     if any(step < 0 for step in steps):
-        raise ProblemError(f"strides {list(steps)}: expected none negative")
+        raise ProblemError(f"layouts {name}: expected strides of 0 or more, got {list(steps)}")
     span = 1 + sum((length - 1) * step for length, step in zip(spec.shape, steps, strict=True))
     if span > 64 * max(1, spec.size):
-        raise ProblemError(f"strides {list(steps)} spread {spec.size} elements over {span}; refused")
+        raise ProblemError(f"layouts {name}: strides {list(steps)} spread {spec.size} elements over {span}")
     storage = np.zeros(span, array.dtype)
     view = np.lib.stride_tricks.as_strided(storage, spec.shape, [step * array.itemsize for step in steps])
     view[...] = array
+    if view.tobytes() != array.tobytes():
+        raise ProblemError(f"layouts {name}: strides {list(steps)} let elements overlap that differ")
     return view
 
 

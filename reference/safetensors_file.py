@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from math import prod
 from pathlib import Path
+from typing import Any, TypeGuard
 
 import numpy as np
 from safetensors import SafetensorError
@@ -50,7 +51,10 @@ def read_tensors(path: str | os.PathLike[str]) -> tuple[dict[str, tuple[str, Arr
     )
     for name, entry in entries.items():
         raw = np.empty(0, np.uint8) if mapped is None else mapped[start + entry.begin : start + entry.end]
-        tensors[name] = (entry.dtype, _view(name, entry, np.asarray(raw)))
+        try:
+            tensors[name] = (entry.dtype, _view(name, entry, np.asarray(raw)))
+        except ValueError as error:  # NumPy's own too: a shape that no array can have
+            raise BundleError(f"{path}: {error}") from None
     return tensors, metadata
 
 
@@ -73,20 +77,36 @@ def _read_header(path: str | os.PathLike[str]) -> tuple[dict[str, _Entry], dict[
             )
         raw = file.read(length)
     try:
-        header = json.loads(raw.decode("utf-8"))
-        metadata = header.pop("__metadata__", None) or {}
-        entries = {
-            name: _Entry(str(v["dtype"]), tuple(map(int, v["shape"])), *map(int, v["data_offsets"]))
-            for name, v in header.items()
-        }
-    except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
+        header = _object(json.loads(raw.decode("utf-8")), "header")
+        metadata = _object(header.pop("__metadata__", None) or {}, "__metadata__")
+        entries = {name: _read_entry(name, value) for name, value in header.items()}
+    except (ValueError, RecursionError) as error:
         raise BundleError(f"{path}: damaged safetensors header: {error}") from None
     for name, entry in entries.items():
         if not 0 <= entry.begin <= entry.end <= size - 8 - length:
             raise BundleError(
                 f"{path}: truncated: tensor {name!r} ends at byte {8 + length + entry.end} of {size}"
             )
-    return entries, {str(k): str(v) for k, v in dict(metadata).items()}, 8 + length
+    return entries, {key: str(value) for key, value in metadata.items()}, 8 + length
+
+
+def _object(value: Any, what: str) -> dict[str, Any]:
+    if isinstance(value, dict):
+        return value
+    raise ValueError(f"{what}: expected an object, got {type(value).__name__}")
+
+
+def _read_entry(name: str, value: Any) -> _Entry:
+    """One tensor's entry; every number must be one, as the format's own readers ask."""
+    entry = _object(value, f"tensor {name!r}")
+    dtype, shape, offsets = (entry.get(key) for key in ("dtype", "shape", "data_offsets"))
+    if not isinstance(dtype, str) or not _integers(shape) or not _integers(offsets) or len(offsets) != 2:
+        raise ValueError(f"tensor {name!r}: expected dtype, shape and two data_offsets, got {entry}")
+    return _Entry(dtype, tuple(shape), offsets[0], offsets[1])
+
+
+def _integers(value: Any) -> TypeGuard[list[int]]:
+    return isinstance(value, list) and all(type(item) is int for item in value)
 
 
 def _view(name: str, entry: _Entry, raw: Array) -> Array:
