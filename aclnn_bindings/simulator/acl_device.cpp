@@ -1,6 +1,7 @@
 // Exported: initialisation, devices, contexts, system parameters, error text.
 #include "checking.hpp"
 #include "kernel.hpp"
+#include "ordering.hpp"
 #include "runtime.hpp"
 #include "soc.hpp"
 
@@ -33,15 +34,18 @@ Failure synchronize_device(int32_t timeout) {
     const auto context = current_context();
     if (!context) return no_context();
     Failure first;
+    const auto collect = [&](Stream& stream) {
+        Failure failed = stream.synchronize(timeout);
+        if (failed.code != ACL_ERROR_RT_STREAM_SYNC_TIMEOUT) order_synchronize(stream);
+        if (!first) first = std::move(failed);
+    };
     for (const auto& stream : runtime().streams.all()) {
         if (stream->device() != context->device()) continue;
-        Failure failed = stream->synchronize(timeout);
-        if (!first) first = std::move(failed);
+        collect(*stream);
     }
     for (const auto& other : runtime().contexts.all()) {
         if (other->device() != context->device()) continue;
-        Failure failed = other->default_stream()->synchronize(timeout);
-        if (!first) first = std::move(failed);
+        collect(*other->default_stream());
     }
     return first;
 }

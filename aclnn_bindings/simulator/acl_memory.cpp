@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "ordering.hpp"
 #include "runtime.hpp"
 #include "thread_pool.hpp"
 
@@ -112,9 +113,17 @@ Failure check_memset(const void* address, size_t max_count, size_t count) {
     return failure(ACL_ERROR_RT_PARAM_INVALID, "count ", count, " is more than maxCount ", max_count);
 }
 
-int submit(aclrtStream handle, std::function<Failure()> run) {
+std::vector<Access> accesses_of(const Copy& copy) {
+    std::vector<Access> accesses;
+    if (copy.to_device) accesses.push_back({"dst", copy.target, copy.count, true});
+    if (copy.from_device) accesses.push_back({"src", copy.source, copy.count, false});
+    return accesses;
+}
+
+int submit(aclrtStream handle, const std::vector<Access>& accesses, std::function<Failure()> run) {
     std::shared_ptr<Stream> stream;
     if (Failure failed = find_stream(handle, &stream)) return report(failed);
+    if (Failure failed = order_work(*stream, accesses)) return report(failed);
     if (stream->submit({std::move(run)})) return ACL_SUCCESS;
     return fail(ACL_ERROR_RT_INVALID_HANDLE, "the stream is being destroyed");
 }
@@ -132,7 +141,9 @@ GMMFR_EXPORT aclError aclrtMallocAlign32(void** devPtr, size_t size, aclrtMemMal
 GMMFR_EXPORT aclError aclrtFree(void* devPtr) {
     return entry("aclrtFree", [&] {
         if (devPtr == nullptr) return fail(ACL_ERROR_RT_PARAM_INVALID, "devPtr is NULL");
-        return report(device_memory().release(devPtr));
+        const Failure in_use = order_free(devPtr);
+        const Failure released = device_memory().release(devPtr);
+        return report(in_use ? in_use : released);
     });
 }
 
@@ -172,6 +183,7 @@ GMMFR_EXPORT aclError aclrtMemcpy(void* dst, size_t destMax, const void* src, si
         Copy copy;
         if (Failure failed = plan_copy(dst, destMax, src, count, kind, &copy)) return report(failed);
         if (!current_context()) return report(no_context());
+        if (Failure failed = order_host_work(accesses_of(copy))) return report(failed);
         return report(run_copy(copy));
     });
 }
@@ -181,7 +193,7 @@ GMMFR_EXPORT aclError aclrtMemcpyAsync(void* dst, size_t destMax, const void* sr
     return entry("aclrtMemcpyAsync", [&] {
         Copy copy;
         if (Failure failed = plan_copy(dst, destMax, src, count, kind, &copy)) return report(failed);
-        return submit(stream, [copy] { return run_copy(copy); });
+        return submit(stream, accesses_of(copy), [copy] { return run_copy(copy); });
     });
 }
 
@@ -189,6 +201,7 @@ GMMFR_EXPORT aclError aclrtMemset(void* devPtr, size_t maxCount, int32_t value, 
     return entry("aclrtMemset", [&] {
         if (Failure failed = check_memset(devPtr, maxCount, count)) return report(failed);
         if (!current_context()) return report(no_context());
+        if (Failure failed = order_host_work({{"devPtr", devPtr, count, true}})) return report(failed);
         return report(run_memset(devPtr, value, count));
     });
 }
@@ -197,6 +210,6 @@ GMMFR_EXPORT aclError aclrtMemsetAsync(void* devPtr, size_t maxCount, int32_t va
                                        aclrtStream stream) {
     return entry("aclrtMemsetAsync", [&] {
         if (Failure failed = check_memset(devPtr, maxCount, count)) return report(failed);
-        return submit(stream, [=] { return run_memset(devPtr, value, count); });
+        return submit(stream, {{"devPtr", devPtr, count, true}}, [=] { return run_memset(devPtr, value, count); });
     });
 }

@@ -1,5 +1,6 @@
 // Exported: streams and events.
 #include "checking.hpp"
+#include "ordering.hpp"
 #include "runtime.hpp"
 
 using namespace gmmfr;
@@ -21,6 +22,7 @@ int destroy_stream(aclrtStream handle, bool drop_queued) {
     const auto stream = runtime().streams.remove(handle);
     if (!stream) return fail(ACL_ERROR_RT_INVALID_HANDLE, runtime().streams.explain(handle));
     stream->close(drop_queued);
+    order_synchronize(*stream);
     return ACL_SUCCESS;
 }
 
@@ -30,7 +32,9 @@ int synchronize_stream(aclrtStream handle, int32_t timeout) {
     }
     std::shared_ptr<Stream> stream;
     if (Failure failed = find_stream(handle, &stream)) return report(failed);
-    if (Failure failed = stream->synchronize(timeout)) return report(failed);
+    const Failure failed = stream->synchronize(timeout);
+    if (failed.code != ACL_ERROR_RT_STREAM_SYNC_TIMEOUT) order_synchronize(*stream);
+    if (failed) return report(failed);
     return checking() ? report(device_memory().check_guards()) : ACL_SUCCESS;
 }
 
@@ -102,7 +106,9 @@ GMMFR_EXPORT aclError aclrtStreamQuery(aclrtStream stream, aclrtStreamStatus* st
         if (status == nullptr) return fail(ACL_ERROR_RT_PARAM_INVALID, "status is NULL");
         std::shared_ptr<Stream> found;
         if (Failure failed = find_stream(stream, &found)) return report(failed);
-        *status = found->idle() ? ACL_STREAM_STATUS_COMPLETE : ACL_STREAM_STATUS_NOT_READY;
+        const bool idle = found->idle();
+        if (idle) order_synchronize(*found);
+        *status = idle ? ACL_STREAM_STATUS_COMPLETE : ACL_STREAM_STATUS_NOT_READY;
         return ACL_SUCCESS;
     });
 }
@@ -114,6 +120,7 @@ GMMFR_EXPORT aclError aclrtStreamWaitEvent(aclrtStream stream, aclrtEvent event)
         if (Failure failed = find_both(event, stream, &found, &waiting)) return report(failed);
         const auto mark = found->last();
         if (!mark) return ACL_SUCCESS;  // nothing recorded: nothing to wait for
+        order_wait(*waiting, *mark);
         return submit(*waiting, [mark] {
             mark->wait(Deadline(-1));
             return Failure{};
@@ -148,6 +155,7 @@ GMMFR_EXPORT aclError aclrtRecordEvent(aclrtEvent event, aclrtStream stream) {
         std::shared_ptr<Stream> recorded;
         if (Failure failed = find_both(event, stream, &found, &recorded)) return report(failed);
         auto mark = std::make_shared<Mark>();
+        order_record(*recorded, *mark);
         const int code = submit(*recorded, [mark] {
             mark->reach();
             return Failure{};
@@ -173,7 +181,9 @@ GMMFR_EXPORT aclError aclrtQueryEventStatus(aclrtEvent event, aclrtEventRecorded
         std::shared_ptr<Event> found;
         if (Failure failed = find_event(event, &found)) return report(failed);
         const auto mark = found->last();
-        *status = mark && mark->reached() ? ACL_EVENT_RECORDED_STATUS_COMPLETE : ACL_EVENT_RECORDED_STATUS_NOT_READY;
+        const bool reached = mark && mark->reached();
+        if (reached) order_synchronize(*mark);
+        *status = reached ? ACL_EVENT_RECORDED_STATUS_COMPLETE : ACL_EVENT_RECORDED_STATUS_NOT_READY;
         return ACL_SUCCESS;
     });
 }
@@ -182,7 +192,10 @@ GMMFR_EXPORT aclError aclrtSynchronizeEvent(aclrtEvent event) {
     return entry("aclrtSynchronizeEvent", [&] {
         std::shared_ptr<Event> found;
         if (Failure failed = find_event(event, &found)) return report(failed);
-        if (const auto mark = found->last()) mark->wait(Deadline(-1));
+        if (const auto mark = found->last()) {
+            mark->wait(Deadline(-1));
+            order_synchronize(*mark);
+        }
         return ACL_SUCCESS;
     });
 }

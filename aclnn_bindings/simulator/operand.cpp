@@ -19,29 +19,39 @@ bool element_range(const Layout& layout, int64_t* lowest, int64_t* highest) {
 
 }  // namespace
 
+Failure find_extent(const Layout& layout, void* storage, Extent* extent) {
+    if (layout.view.has_zero()) return {};
+    const int64_t bits = bits_of(layout.dtype);
+    int64_t first_bit = 0, low_bit = 0, end_bit = 0;
+    const bool overflow = !element_range(layout, &extent->lowest, &extent->highest) ||
+                          __builtin_mul_overflow(layout.offset, bits, &first_bit) ||
+                          __builtin_mul_overflow(extent->lowest, bits, &low_bit) ||
+                          __builtin_mul_overflow(extent->highest + 1, bits, &end_bit);
+    if (overflow) return failure(kAddressError, "strides or offset leave the 64-bit range");
+    if (storage == nullptr) return failure(kAddressError, "its data address is NULL");
+    const auto base = reinterpret_cast<uintptr_t>(storage) + static_cast<uintptr_t>(first_bit >> 3);
+    const int64_t low_byte = low_bit >> 3, end_byte = (end_bit + 7) >> 3;
+    extent->base = reinterpret_cast<std::byte*>(base);
+    extent->start = reinterpret_cast<const void*>(base + static_cast<uintptr_t>(low_byte));
+    extent->bytes = static_cast<size_t>(end_byte - low_byte);
+    return {};
+}
+
 Failure Operand::open(const Launch& launch, Argument argument) {
     layout_ = &(*launch.plan)[argument];
     if (layout_->view.has_zero()) return {};
     const char* name = argument_name(argument);
-    const int64_t bits = bits_of(layout_->dtype);
-    int64_t lowest = 0, highest = 0, first_bit = 0, low_bit = 0, end_bit = 0;
-    const bool overflow = !element_range(*layout_, &lowest, &highest) ||
-                          __builtin_mul_overflow(layout_->offset, bits, &first_bit) ||
-                          __builtin_mul_overflow(lowest, bits, &low_bit) ||
-                          __builtin_mul_overflow(highest + 1, bits, &end_bit);
-    if (overflow) return failure(kAddressError, name, ": strides or offset leave the 64-bit range");
-    auto* storage = static_cast<std::byte*>(launch.addresses[argument]);
-    if (storage == nullptr) return failure(kAddressError, name, ": its data address is NULL");
-    base_ = reinterpret_cast<std::byte*>(reinterpret_cast<uintptr_t>(storage) +
-                                         static_cast<uintptr_t>(first_bit >> 3));
-    const int64_t low_byte = low_bit >> 3, end_byte = (end_bit + 7) >> 3;
-    const auto* start = reinterpret_cast<const void*>(reinterpret_cast<uintptr_t>(base_) +
-                                                      static_cast<uintptr_t>(low_byte));
+    void* storage = launch.addresses[argument];
+    Extent extent;
+    if (Failure failed = find_extent(*layout_, storage, &extent)) {
+        return failure(failed.code, name, ": ", failed.message);
+    }
+    base_ = extent.base;
     if (checking()) {
-        if (Failure failed = check_descriptor(name, *layout_, storage, lowest, highest)) return failed;
+        if (Failure failed = check_descriptor(name, *layout_, storage, extent.lowest, extent.highest)) return failed;
     }
     std::string why;
-    block_ = device_memory().pin(start, static_cast<size_t>(end_byte - low_byte), &why);
+    block_ = device_memory().pin(extent.start, extent.bytes, &why);
     if (block_) return {};
     return failure(kAddressError, name, " with shape ", layout_->view.str(), " and dtype ",
                    dtype_name(layout_->dtype), ": ", why);

@@ -12,6 +12,15 @@ constexpr int kAddressError = ACL_ERROR_RT_AICORE_EXCEPTION;
 // Wrong values in device data (row indices, group list).
 constexpr int kValueError = ACL_ERROR_RT_VECTOR_CORE_EXCEPTION;
 
+// Where a view lies: its first element (4-bit types: the byte that holds it) and all bytes that it touches.
+struct Extent {
+    std::byte* base = nullptr;
+    const void* start = nullptr;
+    size_t bytes = 0;
+    int64_t lowest = 0, highest = 0;  // outermost elements, counted from the first
+};
+Failure find_extent(const Layout& layout, void* storage, Extent* extent);
+
 class Operand {
 public:
     // The whole view must lie inside one live allocation. 4-bit types: the offset counts elements and is

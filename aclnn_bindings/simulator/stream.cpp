@@ -1,5 +1,6 @@
 #include "stream.hpp"
 
+#include <atomic>
 #include <cfenv>
 #include <thread>
 
@@ -26,6 +27,11 @@ Clock::time_point Mark::time() const {
     std::lock_guard<std::mutex> lock(mutex_);
     return time_;
 }
+
+Stream::Stream(int32_t device) : state_(std::make_shared<State>()), device_(device), id_([] {
+    static std::atomic<uint64_t> made{0};
+    return made.fetch_add(1) + 1;
+}()) {}
 
 bool Stream::submit(Task task) {
     std::lock_guard<std::mutex> lock(state_->mutex);

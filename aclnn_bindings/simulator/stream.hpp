@@ -5,6 +5,7 @@
 #include <condition_variable>
 #include <deque>
 #include <functional>
+#include <map>
 #include <memory>
 #include <mutex>
 
@@ -30,6 +31,9 @@ struct Deadline {
     Clock::time_point at;
 };
 
+// For each stream, by its id, the number of its latest work that is certainly over.
+using VectorClock = std::map<uint64_t, uint64_t>;
+
 // One passage of a stream; shared by the event, the stream and whoever waits.
 class Mark {
 public:
@@ -37,6 +41,8 @@ public:
     bool reached() const;
     bool wait(const Deadline& deadline) const;
     Clock::time_point time() const;
+
+    VectorClock clock;  // kept by the checking device, under its own lock
 
 private:
     mutable std::mutex mutex_;
@@ -52,7 +58,7 @@ struct Task {
 
 class Stream {
 public:
-    explicit Stream(int32_t device) : state_(std::make_shared<State>()), device_(device) {}
+    explicit Stream(int32_t device);
     ~Stream() { close(true); }
     Stream(const Stream&) = delete;
     Stream& operator=(const Stream&) = delete;
@@ -65,6 +71,7 @@ public:
     // Ends the thread: after the work that is queued, or dropping it.
     void close(bool drop_queued);
     int32_t device() const { return device_; }
+    uint64_t id() const { return id_; }  // never used again for another stream
 
 private:
     struct State {
@@ -83,6 +90,7 @@ private:
 
     std::shared_ptr<State> state_;
     const int32_t device_;
+    const uint64_t id_;
 };
 
 class Event {
