@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -64,13 +64,18 @@ def replay(
     bundle: Operands | str | os.PathLike[str],
     backend: str | None = None,
     *,
+    against: Operands | str | os.PathLike[str] | None = None,
     progress: Progress | None = None,
 ) -> ReplayReport:
     """Run a recorded call on ``backend`` and compare its output with the recorded ones.
 
     ``backend`` defaults to the one that was recorded; for recordings of the vendor's ABI to ``auto``,
-    whichever of device and simulator is here.  Raises :class:`UsageFailure` where no output is recorded.
+    whichever of device and simulator is here.  ``against`` is another recording of the same call: nothing
+    runs, and its output takes the place of a new one.  Raises :class:`UsageFailure` where no output is
+    recorded, and where the two calls differ.
     """
+    if backend is not None and against is not None:
+        raise UsageFailure("backend and against: expected one of them; a saved output needs no backend")
     operands = load_call(bundle)
     label = "call" if isinstance(bundle, Operands) else os.fspath(bundle)
     outputs = recorded_outputs(operands)
@@ -82,15 +87,52 @@ def replay(
     if not violations.ok:
         ab = AbReport("INVALID", label, violations=tuple(violations.violations))
         return ReplayReport(ab, "the validator refuses the recorded call", operands.recorded)
-    chosen = find_backend(backend or _default_backend(operands, outputs), operands.problem)
-    result = run_backend(chosen, operands)
+    if against is None:
+        chosen = find_backend(backend or _default_backend(operands, outputs), operands.problem)
+        result = run_backend(chosen, operands)
+        versions_now: Mapping[str, str] = versions()
+    else:
+        result, versions_now = _other_recording(operands, against)
     begin = time.perf_counter()
     truth = golden(operands, magnitudes=True, progress=progress)
     earlier = [_recorded_result(operands, name, out) for name, out in outputs.items()]
     then = {old.backend: old for old in earlier}
     results = {"golden": Result("golden", truth.out, "numpy float64", time.perf_counter() - begin), **then}
     results[result.backend] = result
-    return _judge(operands, label, results, then, result, truth)
+    report = _judge(operands, label, results, then, result, truth)
+    changed = _changed_versions(operands.recorded.get("versions") or {}, versions_now)
+    return replace(report, changed_versions=changed)
+
+
+def _other_recording(
+    operands: Operands, against: Operands | str | os.PathLike[str]
+) -> tuple[Result, Mapping[str, str]]:
+    """The output of another recording of the same call, and the versions that it was made with."""
+    other = load_call(against)
+    label = "the other call" if isinstance(against, Operands) else os.fspath(against)
+    different = _first_difference(operands, other)
+    if different:
+        raise UsageFailure(f"{label}: {different} differs; expected a recording of the same call")
+    outputs = recorded_outputs(other)
+    if not outputs:
+        raise UsageFailure(f"{label}: no output is recorded in it")
+    name, out = next(iter(outputs.items()))
+    result = _recorded_result(other, name, out)
+    return replace(result, backend=f"{name} ({label})"), other.recorded.get("versions") or {}
+
+
+def _first_difference(left: Operands, right: Operands) -> str | None:
+    """What two calls differ in: platform, batch, an attribute or an input; None where they are the same."""
+    for what in ("platform", "batch", "attributes"):
+        if getattr(left.problem, what) != getattr(right.problem, what):
+            return what
+    for name in {**left.arrays, **right.arrays}:
+        one, two = left[name], right[name]
+        if one is None or two is None or one.shape != two.shape or one.dtype != two.dtype:
+            return name
+        if np.ascontiguousarray(one).tobytes() != np.ascontiguousarray(two).tobytes():
+            return name
+    return None
 
 
 def _judge(
@@ -125,8 +167,7 @@ def _judge(
             shares = locate(now.output, old.out, truth).experts
             experts = tuple(share for share in shares if share.mismatches)
         message = _describe(pair, now.output, old, now, experts)
-    changed = _changed_versions(operands.recorded.get("versions") or {})
-    return ReplayReport(ab, message, operands.recorded, experts, changed)
+    return ReplayReport(ab, message, operands.recorded, experts)
 
 
 def _most_different(then: Mapping[str, Result], pairs: list[Comparison]) -> tuple[Result, Comparison]:
@@ -172,7 +213,8 @@ def _recorded_result(operands: Operands, name: str, out: NDArray[Any]) -> Result
     )
 
 
-def _changed_versions(then: Mapping[str, str]) -> dict[str, tuple[str | None, str | None]]:
-    now = versions()
-    names = sorted({*then, *now}) if then else []
+def _changed_versions(
+    then: Mapping[str, str], now: Mapping[str, str]
+) -> dict[str, tuple[str | None, str | None]]:
+    names = sorted({*then, *now}) if then and now else []
     return {name: (then.get(name), now.get(name)) for name in names if then.get(name) != now.get(name)}

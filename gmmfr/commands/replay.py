@@ -12,9 +12,10 @@ from gmmfr.cli_support import EXIT_CODES, console, print_json, progress_bar
 @click.option(
     "-b", "--backend", default=None, help="where to run it; default: as recorded, or auto for the ABI"
 )
+@click.option("--against", default=None, help="another recording of the same call, instead of a run here")
 @click.option("--json", "as_json", is_flag=True, help="one JSON document on standard output")
-def command(bundle: str, backend: str | None, as_json: bool) -> None:
-    """Run the call recorded in BUNDLE here and compare its output with the recorded one.
+def command(bundle: str, backend: str | None, against: str | None, as_json: bool) -> None:
+    """Run the call recorded in BUNDLE here, or take another recording, and compare the outputs.
 
     PASS: the output is the recorded one, bit for bit or within rounding. The golden says which side is right.
     """
@@ -24,7 +25,7 @@ def command(bundle: str, backend: str | None, as_json: bool) -> None:
 
     call = load_call(bundle)
     with progress_bar("golden", quiet=as_json) as progress:
-        report = replay(bundle, backend, progress=progress)
+        report = replay(bundle, backend, against=against, progress=progress)
     if as_json:
         print_json(report.to_json())
     else:

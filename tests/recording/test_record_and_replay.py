@@ -148,6 +148,7 @@ def _record(
     out = package.run(operands, backend="simulator").out.copy()
     if change is not None:
         change(out)
+    tmp_path.mkdir(exist_ok=True)
     path = tmp_path / f"{name}.safetensors"
     about = {
         "backend": "aclnn",
@@ -216,6 +217,32 @@ def test_replay_of_a_call_that_both_sides_get_wrong_reproduces_it(gmmfr: Gmmfr, 
     assert outcome.code == 0
     assert "the same bit for bit" in outcome.json["message"]
     assert [c["verdict"] for c in outcome.json["comparisons"]] == ["PASS", "FAIL", "FAIL"]
+
+
+def test_two_recordings_are_compared_without_a_run(gmmfr: Gmmfr, tmp_path: Path) -> None:
+    def double_one(out: np.ndarray) -> None:
+        out[0] *= 2
+
+    old = _record(tmp_path / "old", "w1")
+    new = _record(tmp_path / "new", "w1", double_one, device="npu:0 (Ascend910B2, CANN 8.5.0)")
+    outcome = gmmfr("replay", old, "--against", new, "--json")
+    assert outcome.code == 1
+    assert outcome.json["message"].startswith(
+        "operator output changed between npu:0 (Ascend910B2, CANN 8.3.RC1) and "
+        "npu:0 (Ascend910B2, CANN 8.5.0): max_abs 512, 128 of 256 elements"
+    )
+    assert set(outcome.json["backends"]) == {"golden", "aclnn (recorded)", f"aclnn ({new})"}
+    assert gmmfr("replay", old, "--against", old).code == 0
+
+
+def test_recordings_of_different_calls_are_not_compared(gmmfr: Gmmfr, tmp_path: Path) -> None:
+    outcome = gmmfr("replay", _record(tmp_path, "w0"), "--against", _record(tmp_path, "w1"))
+    assert outcome.code == 2
+    assert "w1.safetensors: x2 differs; expected a recording of the same call" in outcome.err
+    both = gmmfr(
+        "replay", tmp_path / "w0.safetensors", "--against", tmp_path / "w0.safetensors", "-b", "golden"
+    )
+    assert (both.code, both.out) == (2, "")
 
 
 def test_replay_on_a_backend_of_choice(gmmfr: Gmmfr, tmp_path: Path) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib.util
-import os
 import subprocess
 import sys
 from pathlib import Path
@@ -11,8 +10,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-import aclnn_bindings
 import gmmfr
+from gmmfr.simulated_device import simulated_environment
 from reference import golden, make_case, read_bundle
 
 if importlib.util.find_spec("torch_npu") is None:
@@ -34,13 +33,7 @@ print(len(recording.paths), recording.skipped)
 
 
 def _run(soc: str, *arguments: str) -> str:
-    libraries = Path(aclnn_bindings.__file__).parent / "lib"
-    environment = {
-        **os.environ,
-        "LD_LIBRARY_PATH": f"{libraries}:{os.environ.get('LD_LIBRARY_PATH', '')}",
-        "GMMFR_SIM_SOC": soc,
-    }
-    environment.pop("TORCH_DEVICE_BACKEND_AUTOLOAD", None)
+    environment = simulated_environment(soc)
     done = subprocess.run(
         [sys.executable, *arguments],
         env=environment,
