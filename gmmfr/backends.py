@@ -270,6 +270,11 @@ BACKENDS: dict[str, type[Backend]] = {
 
 def find_backend(name: str, problem: Problem, precision: str = "float64") -> Backend:
     """The backend called ``name``; ``auto`` is ``aclnn`` where a device answers, else ``simulator``."""
+    if precision not in ("float64", "float32"):
+        raise UsageFailure(f"precision: expected 'float64' or 'float32', got {precision!r}")
+    if not isinstance(name, str):
+        kind = type(name).__name__
+        raise UsageFailure(f"backend: expected a name or path/to/file.py:function, got {kind}")
     if name == "auto":
         return SimulatorBackend() if AclnnBackend().refusal(problem) else AclnnBackend()
     if name == "golden":

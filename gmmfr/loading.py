@@ -19,6 +19,9 @@ def load_call(source: str | os.PathLike[str] | Operands, seed: int = 0) -> Opera
     """
     if isinstance(source, Operands):
         return source
+    if not isinstance(source, (str, os.PathLike)):
+        kind = type(source).__name__
+        raise UsageFailure(f"call: expected operands, a case name or the path of a bundle, got {kind}")
     name = os.fspath(source)
     if name.endswith(".safetensors"):
         return _read(name)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from reference.problem import Problem
+from reference.problem import INPUTS, Problem, ProblemError
 from reference.rules import SEQUENCES, Sequence, bias
 from reference.rules.call import Call
 from reference.rules.model import Finding, Findings, Level, Rule, Unchecked
@@ -19,6 +19,7 @@ from reference.status import SUCCESS, status_name
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+_INPUTS = frozenset(INPUTS)
 LEVELS: tuple[Level, ...] = ("rejected", "hazard", "undocumented", "warning")
 _LEVEL_ORDER = {level: position for position, level in enumerate(LEVELS)}
 #: Rules that read e, k or n from x2.
@@ -200,9 +201,16 @@ def validate(
     the weights (W4A8, one pass over x2).  Never raises for a wrong call; ``ProblemError`` where values do
     not fit their arguments.
     """
+    if not isinstance(problem, Problem):
+        raise TypeError(
+            f"problem: expected a Problem, got {type(problem).__name__}; for operands: problem, arrays"
+        )
     call = Call(problem)
     sequence = SEQUENCES[call.path]
     if values:
+        if not values.keys() <= _INPUTS:
+            unknown = sorted(set(values) - _INPUTS)[0]
+            raise ProblemError(f"values: argument {unknown!r} is unknown; known: {', '.join(INPUTS)}")
         call.values = values
         call.routing = Routing(call, values)
     collector: _Collector | None = None

@@ -6,6 +6,7 @@ then.  Processed rows are the first total rows of x1; rows behind them are never
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Sequence
 from functools import partial
 from itertools import pairwise
@@ -60,14 +61,21 @@ def _read_list(call: Call, values: Any, name: str) -> list[int] | None:
     spec = getattr(call, name)
     if value is None or spec is None or len(spec.shape) != 1 or spec.dtype != "int64":
         return None
-    entries: list[int] = value if type(value) is list else _to_list(value)
+    entries = _to_list(value, name)
     if len(entries) != spec.shape[0]:
         raise ProblemError(f"values {name}: {len(entries)} given, the argument is {spec.shape[0]} long")
     return entries
 
 
-def _to_list(value: Any) -> list[int]:
-    return [int(item) for item in (value.reshape(-1).tolist() if hasattr(value, "tolist") else value)]
+def _to_list(value: Any, name: str) -> list[int]:
+    """``value`` as a list of int; a number of another kind is refused, not rounded."""
+    entries = value.reshape(-1).tolist() if hasattr(value, "tolist") else value
+    if type(entries) is list and {*map(type, entries)} <= {int}:
+        return entries
+    try:
+        return [operator.index(item) for item in entries]
+    except TypeError:
+        raise ProblemError(f"values {name}: expected a list of int, got {value!r}") from None
 
 
 def _read_indices(call: Call, values: Any) -> Any:
@@ -77,7 +85,9 @@ def _read_indices(call: Call, values: Any) -> Any:
         return None
     if len(value) != spec.shape[0]:
         raise ProblemError(f"values row_index: {len(value)} given, the argument is {spec.shape[0]} long")
-    return value
+    if getattr(getattr(value, "dtype", None), "kind", "") in ("i", "u"):
+        return value
+    return _to_list(value, "row_index")
 
 
 def _routing(call: Call) -> Routing:

@@ -12,6 +12,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+import gmmfr as gmmfr_package
+from gmmfr.cli_support import UsageFailure
 from reference import golden, make_case, write_bundle
 from reference.cases import CASES
 from reference.safetensors_file import read_output, write_tensors
@@ -330,3 +332,22 @@ def test_one_kernel_under_two_spellings_is_the_same_backend(gmmfr: Gmmfr, tmp_pa
     outcome = gmmfr("ab", "w0", "-a", right, "-b", other)
     assert outcome.code == 2
     assert "each must be another one" in outcome.err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (({"x1": 1},), "call: expected operands, a case name or the path of a bundle, got dict"),
+        (("m0", max), "backend: expected a name or path/to/file.py:function, got builtin_function_or_method"),
+    ],
+)
+def test_wrong_kinds_of_arguments_are_named(arguments: tuple[Any, ...], message: str) -> None:
+    with pytest.raises(UsageFailure, match=message):
+        gmmfr_package.run(*arguments)
+    with pytest.raises(UsageFailure, match=message):
+        gmmfr_package.ab(*arguments)
+
+
+def test_an_unknown_precision_is_refused_before_anything_runs() -> None:
+    with pytest.raises(UsageFailure, match="precision: expected 'float64' or 'float32', got 'float16'"):
+        gmmfr_package.run("m0", "golden", precision="float16")

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from reference.problem import ProblemError
 from reference.rules import routing
 from reference.validator import Report, validate
 
@@ -202,6 +203,25 @@ def test_values_of_a_null_or_refused_argument_are_not_judged(calls: SimpleNamesp
         calls.mx(group_list="int32", row_index=None), {"group_list": [99, 99], "row_index": [99]}
     )
     assert {violation.rule for violation in report.violations} == {"group_list-dtype", "required"}
+
+
+@pytest.mark.parametrize("name", ["group_list", "row_index"])
+@pytest.mark.parametrize("length", [2, 8])
+def test_values_that_are_no_integers_are_refused_not_rounded(
+    calls: SimpleNamespace, name: str, length: int
+) -> None:
+    problem = calls.mx(m=length, e=length, batch=2, shared=2)
+    for wrong in ([0.5] * length, np.full(length, 0.5), ["0"] * length):
+        with pytest.raises(ProblemError, match=f"values {name}: expected a list of int, got"):
+            validate(problem, {name: wrong})
+    assert validate(problem, {name: [np.int64(0)] * length}).ok
+
+
+def test_values_of_no_argument_and_a_problem_that_is_none_are_named(calls: SimpleNamespace) -> None:
+    with pytest.raises(ProblemError, match="values: argument 'groups' is unknown; known: x1"):
+        validate(calls.mx(), {"groups": [1]})
+    with pytest.raises(TypeError, match="problem: expected a Problem, got dict"):
+        validate({"platform": "ascend950"})  # type: ignore[arg-type]
 
 
 def test_every_row_about_routing_is_met_above() -> None:
