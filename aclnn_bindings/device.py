@@ -12,11 +12,12 @@ import sys
 import threading
 import weakref
 from collections.abc import Callable
+from contextlib import suppress
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from aclnn_bindings._acl import ffi
-from aclnn_bindings.errors import AclError, ForkedProcessError
+from aclnn_bindings.errors import AclError, BindingError, ForkedProcessError
 from aclnn_bindings.functions import Functions
 from aclnn_bindings.memory import MemoryPool
 from aclnn_bindings.streams import StreamPool
@@ -128,7 +129,8 @@ class Runtime:
             return
         if self.owned and not any(name in sys.modules for name in _OTHER_OWNERS):
             for context in self._contexts.values():
-                context.release()
+                with suppress(BindingError):  # a device that is lost takes nothing back
+                    context.release()
             for device in self._devices:
                 self.functions.aclrtResetDevice(device)
             if self.functions.has("aclFinalizeReference"):

@@ -80,14 +80,16 @@ def _sentence(error: AclError) -> str:
     return text + (f"\n{error.note}" if error.note else "")
 
 
+#: A wait that ran out of time; the work goes on.
+TIMEOUT_CODES = (107019, 507046)
+
 _BY_CODE: dict[int, type[AclError]] = {
     161001: RejectedError,
     161002: RejectedError,
     200000: OutOfDeviceMemoryError,
     207001: OutOfDeviceMemoryError,
     207018: OutOfDeviceMemoryError,
-    107019: SynchronizeTimeoutError,
-    507046: SynchronizeTimeoutError,
+    **dict.fromkeys(TIMEOUT_CODES, SynchronizeTimeoutError),
 }
 _BY_RANGE: tuple[tuple[range, type[AclError]], ...] = (
     (range(507000, 508000), DeviceFaultError),

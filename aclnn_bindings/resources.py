@@ -11,7 +11,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from aclnn_bindings._acl import ffi, lib
-from aclnn_bindings.errors import BindingError, SynchronizeTimeoutError
+from aclnn_bindings.errors import TIMEOUT_CODES, BindingError, SynchronizeTimeoutError
 from aclnn_bindings.handles import Handle
 from aclnn_bindings.memory import DeviceMemory
 from aclnn_bindings.streams import BorrowedStream, Stream
@@ -20,6 +20,9 @@ if TYPE_CHECKING:
     from aclnn_bindings.device import DeviceContext
 
 H = TypeVar("H", bound=Handle)
+
+#: How long to wait for a stream that has already failed; after that its memory stays reserved.
+_SETTLE_SECONDS = 10.0
 
 
 def milliseconds(timeout: float | None) -> int:
@@ -81,12 +84,17 @@ class Resources:
             raise
 
     def _settle(self) -> None:
-        """After a failure wait once more: a fault has stopped the stream, but a failed wait has not."""
+        """After a failure wait once more: a fault has stopped the stream, a wait that failed has not."""
         runtime = self.context.runtime
-        if runtime.functions.aclrtSynchronizeStream(self.stream.pointer):
-            runtime.forget_message()  # the first failure's is the one that counts
-        self.pending = False
         self.broken = True
+        if runtime.functions.has("aclrtSynchronizeStreamWithTimeout"):
+            wait = runtime.functions.aclrtSynchronizeStreamWithTimeout
+            status = wait(self.stream.pointer, milliseconds(_SETTLE_SECONDS))
+        else:
+            status = runtime.functions.aclrtSynchronizeStream(self.stream.pointer)
+        if status:
+            runtime.forget_message()  # the first failure's is the one that counts
+        self.pending = status in TIMEOUT_CODES
 
     def is_done(self) -> bool:
         """Whether the stream has finished, without waiting for it."""
@@ -121,6 +129,9 @@ class Resources:
                 self.context.abandon(self)
                 raise
             except BindingError as error:
+                if self.pending:
+                    self.context.abandon(self)
+                    raise
                 errors.append(error)
         errors += self.give_back()
         if errors:

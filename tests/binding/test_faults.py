@@ -156,3 +156,24 @@ def test_a_failed_wait_does_not_free_memory_under_a_running_kernel(
     inject("")
     assert live() == before
     assert is_right(use_the_function(operands, library), operands)
+
+
+def test_a_stream_that_hangs_after_a_failure_keeps_its_memory_until_it_is_done(
+    inject: Callable[[str], None], live: Live
+) -> None:
+    operands = CASES[0].make()
+    library = aclnn_bindings.simulator("Ascend950PR_9579")
+    before = live()
+    inject(
+        "aclrtSynchronizeStream:1:107003,aclrtSynchronizeStreamWithTimeout:1:507046,"
+        "aclrtSynchronizeStream:2:107003,aclrtSynchronizeStreamWithTimeout:2:507046"
+    )
+    with pytest.raises(aclnn_bindings.AclError) as caught:
+        use_the_function(operands, library)
+    assert caught.value.code == 107003
+    inject("")
+    assert library.memory_stats().in_use > 0
+    with library.runtime.bind():
+        library.check(library.functions.aclrtSynchronizeDevice(), "aclrtSynchronizeDevice")
+    assert live() == before
+    assert library.memory_stats().in_use == 0
