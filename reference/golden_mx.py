@@ -155,7 +155,7 @@ class MxExpert:
         scale = self._decode_scale(self._operands.arrays["scale"][group])
         if not self._operands.problem.attributes.transpose_x2:
             scale = scale.swapaxes(0, 1)
-        pairs = scale.reshape(scale.shape[0], -1)[:, : self._blocks]
+        pairs = scale.reshape(len(scale), 2 * scale.shape[1])[:, : self._blocks]
         return np.ascontiguousarray(pairs.T if k_first else pairs)
 
 
