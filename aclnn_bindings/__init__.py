@@ -52,7 +52,27 @@ _HOME = {
     "DeviceAddress": "sources",
 }
 
-__all__ = list(_HOME)
+__all__ = [
+    "AclError",
+    "BindingError",
+    "ClosedHandleError",
+    "DeviceAddress",
+    "DeviceFaultError",
+    "ForkedProcessError",
+    "InitialValueWarning",
+    "Library",
+    "LibraryNotFoundError",
+    "MissingSymbolError",
+    "OutOfDeviceMemoryError",
+    "Plan",
+    "RejectedError",
+    "SynchronizeTimeoutError",
+    "find_library",
+    "grouped_matmul_finalize_routing_v3",
+    "include_directory",
+    "phase_one_status",
+    "simulator",
+]
 
 
 def __getattr__(name: str) -> Any:

@@ -38,7 +38,22 @@ _HOME = {
     "shrink": "shrinking",
 }
 
-__all__ = [*_HOME, "__version__"]
+__all__ = [
+    "BACKENDS",
+    "AbReport",
+    "NotRunError",
+    "Recording",
+    "ReplayReport",
+    "Result",
+    "Shrunk",
+    "__version__",
+    "ab",
+    "load_call",
+    "record",
+    "replay",
+    "run",
+    "shrink",
+]
 __version__ = "0.1.0"
 
 

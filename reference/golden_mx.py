@@ -122,7 +122,7 @@ class MxExpert:
 
     def _rows_per_block(self, weight: Array) -> int:
         """Rows of a weight matrix that are decoded at a time: whole scale blocks, about ``_BLOCK_BYTES``."""
-        width = weight.shape[1] * number_format(self._weight_type).per_byte * self._dtype.itemsize
+        width: int = weight.shape[1] * number_format(self._weight_type).per_byte * self._dtype.itemsize
         return max(1, _BLOCK_BYTES // max(1, width * MX_BLOCK)) * MX_BLOCK
 
     def _decode_weight(self, codes: Array) -> NDArray[Any]:
@@ -135,12 +135,12 @@ class MxExpert:
     def _absolute(self, block: NDArray[Any]) -> NDArray[np.float32]:
         """|block| as float32; in place where the type allows it, for nobody needs the block any more."""
         if block.dtype == np.float32:
-            return np.abs(block, out=block)
+            return np.asarray(np.abs(block, out=block))
         if self._sizes.size < block.size:
             self._sizes = np.empty(block.size, np.float32)
         flat = self._sizes[: block.size]
         sizes = flat.reshape(block.shape) if block.flags.c_contiguous else flat.reshape(block.shape[::-1]).T
-        return np.abs(block, out=sizes, casting="same_kind")
+        return np.asarray(np.abs(block, out=sizes, casting="same_kind"))
 
     def _weight(self, group: int) -> tuple[Array, bool]:
         """One expert's weight bytes as a row-major matrix, and whether its rows are k (else n)."""

@@ -62,9 +62,6 @@ class W4a8Product:
 class W4a8Expert:
     """Computes the contribution of one expert's rows at a time."""
 
-    #: What the device takes from each activation before it splits it, and the bias has to give back.
-    _shift = 8
-
     def __init__(
         self, operands: Operands, dtype: np.dtype[Any], magnitudes: bool, *, fp16_partials: bool = False
     ) -> None:
@@ -102,7 +99,7 @@ class W4a8Expert:
         if self._fp16_partials:
             value = 16 * self._half(product.high * scale) + self._half(product.low * scale)
         else:
-            value = (product.sums - self._shift * product.column_sums) * scale
+            value = (product.sums - 8 * product.column_sums) * scale
         value = value.astype(dtype)
         if stages is not None:
             stages["matmul"] = value

@@ -146,7 +146,10 @@ def write_tensors(
         raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), os.fspath(path))
     partial = target.with_name(f".{target.name}.{os.getpid()}.partial")
     try:
+        partial.touch()
+        mode = partial.stat().st_mode  # what this process gives new files; the package makes them private
         save_file(dict(tensors), partial, dict(metadata))
+        partial.chmod(mode)
         os.replace(partial, target)
     except SafetensorError as error:
         raise OSError(f"{path}: {error}") from None

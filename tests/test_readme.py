@@ -19,7 +19,7 @@ def blocks() -> list[tuple[str, str]]:
 
 
 def shell_blocks() -> list[tuple[str, str | None]]:
-    """Each shell block but the two install lines, which .ci/run runs, with the output shown right below it."""
+    """Each shell block but the install lines, which .ci/run runs, with the output shown right below it."""
     pair = re.compile(r"^```sh\n(.*?)^```\n(?:\n```text\n(.*?)^```)?", re.MULTILINE | re.DOTALL)
     found = pair.findall(README.read_text(encoding="utf-8"))
     return [(body, shown or None) for body, shown in found if not body.startswith("python3 -m venv")]

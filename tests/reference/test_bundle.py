@@ -89,6 +89,12 @@ def test_reading_maps_the_file(tmp_path: Path) -> None:
     assert not x2.flags.writeable
 
 
+def test_files_get_the_usual_permissions(tmp_path: Path) -> None:
+    write_bundle(tmp_path / "b.safetensors", make_case("m0"))
+    (tmp_path / "other").touch()
+    assert (tmp_path / "b.safetensors").stat().st_mode == (tmp_path / "other").stat().st_mode
+
+
 def test_recorded_outputs_come_back(tmp_path: Path) -> None:
     out = np.arange(64, dtype=np.float32).reshape(1, 64)
     write_bundle(tmp_path / "b.safetensors", make_case("m0"), {"aclnn": out}, {"device": "npu:0"})

@@ -8,17 +8,23 @@ import sys
 from pathlib import Path
 from types import ModuleType
 
+import aclnn_bindings
 import gmmfr
 import reference
 
 
 def test_no_public_name_is_hidden_by_a_module() -> None:
-    for package in (reference, gmmfr):
+    for package in (reference, gmmfr, aclnn_bindings):
         for name in package.__all__:
             home = package._HOME.get(name)
             if home is not None:
                 assert home != name, f"{package.__name__}.{name} would be the module once that is imported"
                 assert not isinstance(getattr(package, name), ModuleType)
+
+
+def test_all_names_are_listed() -> None:
+    for package in (reference, gmmfr, aclnn_bindings):
+        assert set(package._HOME) == set(package.__all__) - {"__version__"}, package.__name__
 
 
 def loaded_by(program: str) -> set[str]:
