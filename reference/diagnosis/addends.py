@@ -97,9 +97,10 @@ def other_experts(array: Array) -> Iterator[tuple[str, Array]]:
 def take_experts(array: Array, experts: NDArray[np.int64]) -> Array:
     """``array[experts]`` in the memory layout of ``array``: packed values stay along their axis."""
     if array.ndim == 3 and not array.flags.c_contiguous and array.swapaxes(1, 2).flags.c_contiguous:
-        array = take_experts(array.swapaxes(1, 2), experts)
-        return array.swapaxes(1, 2)
-    return np.take(array, experts, axis=0)
+        swapped: Array = take_experts(array.swapaxes(1, 2), experts).swapaxes(1, 2)
+        return swapped
+    taken: Array = np.take(array, experts, axis=0)
+    return taken
 
 
 def bias_after_logit(call: Call) -> Iterator[Outcome]:

@@ -38,9 +38,7 @@ class Call:
     """``whole``: the call; ``columns``: the output columns looked at; ``out``: the result to explain;
     ``clean``: the golden of the whole call."""
 
-    def __init__(
-        self, whole: Operands, columns: NDArray[np.int64], out: NDArray[Any], clean: Golden
-    ) -> None:
+    def __init__(self, whole: Operands, columns: NDArray[np.int64], out: NDArray[Any], clean: Golden) -> None:
         self.whole = whole
         self.columns = columns
         self.operands = reduce_columns(whole, columns)
@@ -127,8 +125,9 @@ def golden_columns(golden: Golden, columns: NDArray[np.int64]) -> Golden:
     """Some columns of a golden with magnitudes."""
     if len(columns) == golden.out.shape[1]:
         return golden
-    parts = {name: getattr(golden, name) for name in ("out", "magnitude", "rounding")}
-    return replace(golden, **{n: None if part is None else part[:, columns] for n, part in parts.items()})
+    magnitude = None if golden.magnitude is None else golden.magnitude[:, columns]
+    rounding = None if golden.rounding is None else golden.rounding[:, columns]
+    return replace(golden, out=golden.out[:, columns], magnitude=magnitude, rounding=rounding)
 
 
 def store(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -134,10 +135,10 @@ class _Finder:
         """The hypotheses that fit, with the variant that fits best."""
         confirmed = 0
         for done, hypothesis in enumerate(HYPOTHESES, start=1):
-            for detail, share in self._fitting(hypothesis):
+            for variant, detail, share in self._fitting(hypothesis):
                 if not self._whole and confirmed < _CONFIRMED:
                     confirmed += 1
-                    share = self._confirm(hypothesis, detail)
+                    share = self._confirm(hypothesis, variant)
                 if share >= _SHARE:
                     yield (
                         hypothesis,
@@ -146,17 +147,18 @@ class _Finder:
             if progress is not None:
                 progress(done, len(HYPOTHESES))
 
-    def _fitting(self, hypothesis: Hypothesis) -> list[tuple[str, float]]:
+    def _fitting(self, hypothesis: Hypothesis) -> list[tuple[int, str, float]]:
+        """The number, detail and share of the variant that fits best, if one fits."""
         fitting = []
         with np.errstate(all="ignore"):
-            for detail, outcome in hypothesis.outcomes(self._call):
+            for variant, (detail, outcome) in enumerate(hypothesis.outcomes(self._call)):
                 self.tried += 1
                 share = explained_share(self._call, outcome)
                 if share >= _SHARE:
-                    fitting.append((detail, share))
-        return sorted(fitting, key=lambda entry: -entry[1])[:1]
+                    fitting.append((variant, detail, share))
+        return sorted(fitting, key=lambda entry: -entry[2])[:1]
 
-    def _confirm(self, hypothesis: Hypothesis, detail: str) -> float:
+    def _confirm(self, hypothesis: Hypothesis, variant: int) -> float:
         """The share that a variant explains over all columns."""
         problem = self._operands.problem
         per_column = max(1, problem.e * problem.k)
@@ -166,7 +168,7 @@ class _Finder:
             columns = np.arange(first, min(problem.n, first + width))
             call = Call(self._operands, columns, self._out, self._reference)
             with np.errstate(all="ignore"):
-                outcome = next((g for d, g in hypothesis.outcomes(call) if d == detail), None)
+                _, outcome = next(islice(hypothesis.outcomes(call), variant, None), ("", None))
                 share = 0.0 if outcome is None else explained_share(call, outcome, partial=True)
             if share < _SHARE:
                 return share

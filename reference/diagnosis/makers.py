@@ -64,14 +64,14 @@ class ChangedW4a8(W4a8Expert):
         whole: np.dtype[Any] | None = None,
     ) -> None:
         super().__init__(operands, _FLOAT64, magnitudes=True, fp16_partials=bool(partials))
-        self._shift = shift
+        self._split_shift = shift
         self._truncate, self._exchange, self._unsigned = truncate, exchange, unsigned
         self._offset_sums, self._reading = row_sums, scale
         self._saturate, self._whole = partials == "saturate", whole
 
     def product(self, group: int, part: slice) -> W4a8Product:
         product = super().product(group, part)
-        sums = product.sums
+        sums = product.sums + (8 - self._split_shift) * product.column_sums
         if self._exchange:
             sums = 16 * product.low + product.high + 8 * product.column_sums
         if self._whole is not None:

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from reference.diagnosis.addends import compensation, other_experts
 from reference.diagnosis.call import Call, Outcome, change, reduce_columns
 from reference.diagnosis.makers import NARROW, ChangedW4a8, LinearScales, RoundedMx
+from reference.diagnosis.routing import scaled
 from reference.formats import number_format
 from reference.operands import Array
 
@@ -314,7 +315,6 @@ def constant_factor(call: Call) -> Iterator[Outcome]:
         ratio = call.out.astype(np.float64) / call.clean.out
     ratio = ratio[np.isfinite(ratio) & (ratio != 0)]
     factor = float(np.median(ratio)) if ratio.size else 1.0
-    if factor != 1.0:
-        clean = call.clean
-        size = None if clean.magnitude is None else clean.magnitude * np.float32(abs(factor))
-        yield f"times {factor:.6g}", replace(clean, out=clean.out * factor, magnitude=size)
+    for constant in (float(f"{factor:.2g}"), factor):
+        if constant != 1.0:
+            yield f"times {constant:.6g}", scaled(call.clean, constant)

@@ -6,9 +6,10 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 import numpy as np
-from numpy.typing import NDArray
 
 from reference.diagnosis.call import Call, Outcome, Segment
+from reference.golden_operator import Golden
+from reference.judging import Judge
 from reference.operands import Array
 
 
@@ -136,33 +137,47 @@ def last_write_wins(call: Call) -> Iterator[Outcome]:
 
 def accumulated_into_old(call: Call) -> Iterator[Outcome]:
     """Out not cleared before: the result of an earlier run, or a constant, is still in it."""
-    clean, before = call.clean, call.initial().out
-    yield "it held this call's result already", replace(clean, out=2 * clean.out)
-    yield (
-        "it held this call's result, shared rows were set again",
-        replace(clean, out=_set_shared(call, before)),
-    )
-    with np.errstate(all="ignore"):
-        residual = call.out.astype(np.float64) - clean.out
-        constant = float(np.median(residual)) if residual.size else 0.0
-    if np.isfinite(constant) and constant != 0.0:
+    clean, shared = call.clean, _shared_rows(call)
+    twice = scaled(clean, 2.0)
+    yield "it held this call's result already", twice
+    if shared.stop > shared.start:
+        out = twice.out.copy()
+        out[shared] = clean.out[shared]
+        yield "it held this call's result, shared rows were set again", replace(twice, out=out)
+        out = twice.out - call.initial().out
+        yield "it held this call's result, shared rows were not added again", replace(twice, out=out)
+    for constant in _constants(call):
         yield f"it held {constant:.6g} everywhere", replace(clean, out=clean.out + constant)
         old = np.full_like(clean.out, constant)
-        part = _shared_rows(call)
-        old[part] = 0.0
+        old[shared] = 0.0
         yield f"it held {constant:.6g} outside the shared rows", replace(clean, out=clean.out + old)
+
+
+def scaled(golden: Golden, factor: float) -> Golden:
+    """``golden`` times a constant, with its bounds."""
+    size = np.float32(abs(factor))
+    magnitude = None if golden.magnitude is None else golden.magnitude * size
+    rounding = None if golden.rounding is None else golden.rounding * size
+    return replace(golden, out=golden.out * factor, magnitude=magnitude, rounding=rounding)
+
+
+def _constants(call: Call) -> list[float]:
+    """What is left of the result without the golden, where that is most certain, and rounded."""
+    if not call.out.size:
+        return []
+    with np.errstate(all="ignore"):
+        residual = (call.out - call.clean.out).reshape(-1)
+    allowed = Judge(call.clean).bound(slice(None)).reshape(-1)
+    certain = residual[np.argsort(allowed, kind="stable")[: max(1, residual.size // 20)]]
+    estimate = float(np.median(certain))
+    if not np.isfinite(estimate) or estimate == 0.0:
+        return []
+    return [float(f"{estimate:.2g}"), estimate]
 
 
 def _shared_rows(call: Call) -> slice:
     start, shared = call.operands.attributes.shared_input_offset, call.operands["shared_input"]
     return slice(start, start + (0 if shared is None else len(shared)))
-
-
-def _set_shared(call: Call, before: NDArray[np.float64]) -> NDArray[np.float64]:
-    out = 2 * call.clean.out
-    part = _shared_rows(call)
-    out[part] = call.clean.out[part]
-    return out
 
 
 def expert_missing(call: Call) -> Iterator[Outcome]:
