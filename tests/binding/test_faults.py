@@ -166,7 +166,7 @@ def test_a_stream_that_hangs_after_a_failure_keeps_its_memory_until_it_is_done(
     before = live()
     inject(
         "aclrtSynchronizeStream:1:107003,aclrtSynchronizeStreamWithTimeout:1:507046,"
-        "aclrtSynchronizeStream:2:107003,aclrtSynchronizeStreamWithTimeout:2:507046"
+        "aclrtSynchronizeStream:1:107003,aclrtSynchronizeStreamWithTimeout:1:507046"  # and at the next use
     )
     with pytest.raises(aclnn_bindings.AclError) as caught:
         use_the_function(operands, library)
