@@ -17,6 +17,7 @@ import shutil
 import subprocess
 import sys
 import time
+import warnings
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -292,6 +293,16 @@ def build_simulator(target: Path, *, warnings_are_errors: bool = False) -> list[
 # -------------------------------------------------------------------------------------- the build command
 
 
+def remove_stale(build_lib: Path) -> None:
+    """Remove modules that an earlier build left in ``build_lib`` and that the source tree no longer has.
+
+    The wheel takes everything in that folder, and pip builds in the tree itself.
+    """
+    for built in build_lib.rglob("*.py"):
+        if not (ROOT / built.relative_to(build_lib)).exists():
+            built.unlink()
+
+
 class BuildExtension(build_ext):
     """Builds ``aclnn_bindings._acl`` and ``aclnn_bindings/lib``; copies the headers into a wheel."""
 
@@ -312,6 +323,7 @@ class BuildExtension(build_ext):
         package = ROOT / "aclnn_bindings" if self._is_in_place() else Path(self.build_lib) / "aclnn_bindings"
         build_simulator(package / "lib", warnings_are_errors=self.warnings_are_errors)
         if not self._is_in_place():
+            remove_stale(Path(self.build_lib))
             for header in public_headers():
                 copy = package / "include" / header.relative_to(INCLUDE)
                 copy.parent.mkdir(parents=True, exist_ok=True)
@@ -330,6 +342,7 @@ def build_in_place() -> None:
     from setuptools import Distribution
 
     os.chdir(ROOT)
+    warnings.filterwarnings("ignore", message=".*experimental")  # known: the floor of setuptools is pinned
     distribution = Distribution()
     distribution.parse_config_files()
     command = distribution.get_command_obj("build_ext")

@@ -111,3 +111,16 @@ def test_an_object_is_compiled_again_only_when_something_it_read_has_changed(
     os.utime(header)
     build_module.compile_source(command, source, objects)
     assert made.stat().st_mtime_ns > first
+
+
+def test_modules_that_an_earlier_build_left_behind_do_not_get_into_a_wheel(
+    build_module: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tree, built = tmp_path / "tree", tmp_path / "built"
+    for folder, names in ((tree, ["kept.py"]), (built, ["kept.py", "renamed.py", "_acl.so"])):
+        (folder / "package").mkdir(parents=True)
+        for name in names:
+            (folder / "package" / name).touch()
+    monkeypatch.setattr(build_module, "ROOT", tree)
+    build_module.remove_stale(built)
+    assert sorted(path.name for path in (built / "package").iterdir()) == ["_acl.so", "kept.py"]
