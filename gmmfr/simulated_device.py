@@ -19,7 +19,7 @@ def missing() -> str | None:
 
 
 def simulated_environment(soc: str, base: Mapping[str, str] | None = None) -> dict[str, str]:
-    """The variables of ``base`` (default: this process's) with the simulator of ``soc`` in front of everything.
+    """The variables of ``base`` (default: this process's) with the simulator of ``soc`` before all else.
 
     ``import torch`` loads torch_npu by itself again, as it does beside a device.
     """

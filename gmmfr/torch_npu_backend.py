@@ -1,7 +1,7 @@
 """torch_npu's own operator as a backend: in a process of its own, on the NPU, else on the simulator.
 
-torch_npu takes over the process that imports it (it starts the runtime and ends it at exit), and a process that has
-looked for the vendor's libraries once cannot be pointed at others.  So each run has a fresh interpreter.
+torch_npu takes over the process that imports it (it starts the runtime and ends it at exit), and a process
+that has found the libraries once cannot be pointed at others.  So each run has a fresh interpreter.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """The operator for torch programs: ``torch.ops.gmmfr.grouped_matmul_finalize_routing``.
 
 Importing this module registers it.  Arguments, order and defaults are those of
-``torch_npu.npu_grouped_matmul_finalize_routing``, so that switching is one line.  CPU tensors are computed on the
-simulator (int8 ``x`` as an Atlas A2, FP8 and FP4 as an Ascend 950), NPU tensors by the library that torch_npu uses.
-No input is changed: ``x`` is protected from the Atlas A2/A3 kernel, which overwrites it.
+``torch_npu.npu_grouped_matmul_finalize_routing``, so that switching is one line.  CPU tensors are computed on
+the simulator (int8 ``x`` as an Atlas A2, FP8 and FP4 as an Ascend 950), NPU tensors by the library that
+torch_npu uses.  No input is changed: ``x`` is protected from the Atlas A2/A3 kernel, which overwrites it.
 """
 
 from __future__ import annotations

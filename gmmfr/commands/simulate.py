@@ -18,8 +18,8 @@ _DEFAULT = PLATFORMS["ascend950"].default_soc
 def command(soc: str, program: tuple[str, ...]) -> None:
     """Run PROGRAM, a torch_npu script or any client of the vendor's library, on the simulator.
 
-    The program finds the simulator under the vendor's library names, first on the loader's path, and a toolkit
-    that is installed is hidden from it.  The exit code is the program's.  Example:
+    The program finds the simulator under the vendor's library names, first on the loader's path; an installed
+    toolkit is hidden from it.  The exit code is the program's.  Example:
 
     gmmfr simulate --soc Ascend910B2 -- python your_script.py
     """
