@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from importlib import import_module
+from io import TextIOWrapper
 
 import click
 
@@ -59,6 +60,9 @@ def cli() -> None:
 
 def main() -> None:
     """Entry point of the command ``gmmfr``."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, TextIOWrapper):  # a terminal of another encoding gets escapes, no traceback
+            stream.reconfigure(errors="backslashreplace")
     try:
         cli(prog_name="gmmfr")
     except BrokenPipeError:  # the reader of our output went away

@@ -22,8 +22,9 @@ class UsageFailure(ValueError):  # noqa: N818 - it ends a command, it is no erro
 
 
 def print_json(value: Any) -> None:
-    """Print one JSON document, and nothing else, on standard output."""
-    print(json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False))
+    """Print one JSON document, and nothing else, on standard output; in ASCII where that is not UTF-8."""
+    unicode = "utf" in (sys.stdout.encoding or "").lower()
+    print(json.dumps(value, indent=2, ensure_ascii=not unicode, allow_nan=False))
 
 
 @contextmanager

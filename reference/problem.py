@@ -6,16 +6,14 @@ arrays and imports no NumPy.  Argument names are the operator's own in snake cas
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from math import prod
-from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from reference.acl import TENSOR_FORMATS
-from reference.formats import FORMATS, number_format
+from reference.formats import FORMATS
 from reference.platforms import Platform, find_platform
 
 if TYPE_CHECKING:
@@ -39,7 +37,6 @@ C_NAMES: dict[str, str] = {
 }
 ARGUMENTS: tuple[str, ...] = tuple(C_NAMES)
 INPUTS: tuple[str, ...] = ARGUMENTS[:-1]
-VALUE_KEYS = ("group_list", "row_index")
 
 
 class ProblemError(ValueError):
@@ -136,9 +133,9 @@ class TensorSpec:
             return cls(
                 shape=_dims(value["shape"], "shape", minimum=0),
                 dtype=_text(value["dtype"], "dtype"),
-                format=_text(value.get("format", "ND"), "format"),
+                format=_text(_default(value.get("format"), "ND"), "format"),
                 strides=None if value.get("strides") is None else _dims(value["strides"], "strides"),
-                offset=_integer(value.get("offset", 0), "offset", minimum=0),
+                offset=read_integer(_default(value.get("offset"), 0), "offset", minimum=0),
                 storage_shape=(
                     None
                     if value.get("storage_shape") is None
@@ -311,57 +308,12 @@ class Problem:
         return describe_call(**call)[0]
 
 
-def read_values(value: Any, problem: Problem) -> dict[str, list[int]]:
-    """Read the optional ``values`` of a problem object: host values of group_list and row_index."""
-    raw = value.get("values")
-    if raw is None:
-        return {}
-    if not isinstance(raw, Mapping):
-        raise ProblemError(f"values: expected an object, got {type(raw).__name__}")
-    unknown = sorted(set(raw) - set(VALUE_KEYS))
-    if unknown:
-        raise ProblemError(f"values: unknown key {unknown[0]!r}; known: {', '.join(VALUE_KEYS)}")
-    values: dict[str, list[int]] = {}
-    for name, entry in raw.items():
-        if entry is None:
-            continue
-        if not isinstance(entry, list):
-            raise ProblemError(f"values {name}: expected a list of int, got {type(entry).__name__}")
-        values[name] = [_integer(item, f"values {name}[{position}]") for position, item in enumerate(entry)]
-        spec = problem.arguments[name]
-        if spec is None or spec.size != len(entry):
-            held = "null" if spec is None else f"{spec.size} long"
-            raise ProblemError(f"values {name}: {len(entry)} given, the argument is {held}")
-    return values
+def _default(value: Any, default: Any) -> Any:
+    return default if value is None else value
 
 
-def read_problems(text: str) -> tuple[list[tuple[Problem, dict[str, list[int]]]], bool]:
-    """Read a problem file's text: the problems with their values, and whether it was a list."""
-    try:
-        document = json.loads(text)
-    except (json.JSONDecodeError, RecursionError) as error:
-        raise ProblemError(f"not JSON: {error}") from None
-    entries = document if isinstance(document, list) else [document]
-    problems = []
-    for position, entry in enumerate(entries):
-        try:
-            problem = Problem.from_json(entry)
-            problems.append((problem, read_values(entry, problem)))
-        except ProblemError as error:
-            where = f"problem {position}: " if isinstance(document, list) else ""
-            raise ProblemError(f"{where}{error}") from None
-    return problems, isinstance(document, list)
-
-
-def read_problem_file(path: Path) -> tuple[list[tuple[Problem, dict[str, list[int]]]], bool]:
-    """Read a problem file: see :func:`read_problems`."""
-    try:
-        return read_problems(path.read_text(encoding="utf-8"))
-    except UnicodeDecodeError as error:
-        raise ProblemError(f"not UTF-8 text: {error}") from None
-
-
-def _integer(value: Any, what: str, minimum: int = -(2**63)) -> int:
+def read_integer(value: Any, what: str, minimum: int = -(2**63)) -> int:
+    """``value`` if it is a 64-bit integer of at least ``minimum``; :class:`ProblemError` names ``what``."""
     if isinstance(value, bool) or not isinstance(value, int) or not minimum <= value < 2**63:
         raise ProblemError(
             f"{what}: expected a 64-bit integer{' ≥ 0' if minimum == 0 else ''}, got {value!r}"
@@ -372,7 +324,10 @@ def _integer(value: Any, what: str, minimum: int = -(2**63)) -> int:
 def _number(value: Any, what: str) -> float:
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         raise ProblemError(f"{what}: expected a number, got {value!r}")
-    return float(value)
+    try:
+        return float(value)
+    except OverflowError:
+        raise ProblemError(f"{what}: expected a number that a float holds, got one beyond 1e308") from None
 
 
 def _boolean(value: Any, what: str) -> bool:
@@ -390,7 +345,7 @@ def _text(value: Any, what: str) -> str:
 def _dims(value: Any, what: str, minimum: int = -(2**63)) -> tuple[int, ...]:
     if not isinstance(value, (list, tuple)):
         raise ProblemError(f"{what}: expected a list of int, got {value!r}")
-    return tuple(_integer(item, f"{what}[{axis}]", minimum) for axis, item in enumerate(value))
+    return tuple(read_integer(item, f"{what}[{axis}]", minimum) for axis, item in enumerate(value))
 
 
 def _tuning_config(value: Any, what: str) -> tuple[int, ...] | None:
@@ -398,12 +353,12 @@ def _tuning_config(value: Any, what: str) -> tuple[int, ...] | None:
 
 
 _ATTRIBUTE_READERS = {
-    "dtype": _integer,
+    "dtype": read_integer,
     "shared_input_weight": _number,
-    "shared_input_offset": _integer,
+    "shared_input_offset": read_integer,
     "transpose_x1": _boolean,
     "transpose_x2": _boolean,
-    "group_list_type": _integer,
+    "group_list_type": read_integer,
     "tuning_config": _tuning_config,
 }
 
@@ -416,8 +371,5 @@ __all__ = [
     "ProblemError",
     "TensorSpec",
     "compact_strides",
-    "number_format",
-    "read_problem_file",
-    "read_problems",
-    "read_values",
+    "read_integer",
 ]

@@ -47,7 +47,8 @@ def command(problem: str, strict: bool, check_bias: bool, seed: int, as_json: bo
 
 def load_problems(source: str, seed: int = 0) -> tuple[list[tuple[Problem, Any]], bool]:
     """The problems that ``source`` names, each with its values, and whether it holds a list."""
-    from reference.problem import ProblemError, read_problems
+    from reference.problem import ProblemError
+    from reference.problem_files import read_problems
 
     if source != "-" and (source.endswith(".safetensors") or not is_file(source)):
         from gmmfr.loading import load_call

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Callable
@@ -351,3 +352,19 @@ def test_wrong_kinds_of_arguments_are_named(arguments: tuple[Any, ...], message:
 def test_an_unknown_precision_is_refused_before_anything_runs() -> None:
     with pytest.raises(UsageFailure, match="precision: expected 'float64' or 'float32', got 'float16'"):
         gmmfr_package.run("m0", "golden", precision="float16")
+
+
+@pytest.mark.parametrize("encoding", ["ascii", "latin-1"])
+@pytest.mark.parametrize("options", [(), ("--json",)])
+def test_a_terminal_of_another_encoding_gets_escapes_and_no_traceback(
+    encoding: str, options: tuple[str, ...]
+) -> None:
+    command = [sys.executable, "-m", "gmmfr.cli", "ab", "w0", *options]
+    environment = {**os.environ, "PYTHONIOENCODING": encoding}
+    outcome = subprocess.run(command, env=environment, capture_output=True, check=False)
+    assert (outcome.returncode, outcome.stderr) == (0, b"")
+    text = outcome.stdout.decode(encoding)
+    if options:
+        assert json.loads(text)["comparisons"][0]["criterion"].startswith("|a-b| ≤ ")
+    else:
+        assert text.rstrip().endswith("PASS")
