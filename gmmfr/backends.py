@@ -24,6 +24,7 @@ from gmmfr.cli_support import UsageFailure
 from gmmfr.result import Result
 from reference.operands import Operands
 from reference.problem import Problem
+from reference.torch_tensors import array_of, is_tensor
 
 if TYPE_CHECKING:
     from aclnn_bindings import Library
@@ -230,7 +231,7 @@ class OwnKernel(Backend):
             raise RuntimeError(
                 f"the kernel called sys.exit({error.code!r}); expected it to return out"
             ) from error
-        out = np.asarray(returned)
+        out = array_of("out", returned.cpu()) if is_tensor(returned) else np.asarray(returned)
         seconds = time.perf_counter() - begin
         if out.dtype == object:
             raise TypeError(

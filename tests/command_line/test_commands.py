@@ -368,3 +368,13 @@ def test_a_terminal_of_another_encoding_gets_escapes_and_no_traceback(
         assert json.loads(text)["comparisons"][0]["criterion"].startswith("|a-b| ≤ ")
     else:
         assert text.rstrip().endswith("PASS")
+
+
+@pytest.mark.parametrize("ending", ["", ".requires_grad_()", ".to(torch.float64)"])
+def test_a_kernel_may_return_a_tensor_of_torch(gmmfr: Gmmfr, tmp_path: Path, ending: str) -> None:
+    pytest.importorskip("torch", reason="torch is not installed")
+    path = tmp_path / "kernel.py"
+    body = f"return torch.from_numpy(reference.golden(operands, 'float32').out){ending}"
+    path.write_text(f"import reference\nimport torch\n\ndef kernel(operands):\n    {body}\n")
+    outcome = gmmfr("ab", "c10", "-a", f"{path}:kernel", "--json")
+    assert (outcome.code, outcome.json["verdict"]) == (0, "PASS"), outcome.err
