@@ -18,6 +18,7 @@ from reference.contribution import Contribution
 from reference.golden_mx import MxExpert, MxProduct
 from reference.golden_operator import Golden, initial, make_expert, routing_of, scatter_add
 from reference.golden_w4a8 import W4a8Expert, W4a8Product
+from reference.judging import Judge
 from reference.operands import Array, Operands
 from reference.problem import Problem, TensorSpec
 
@@ -48,6 +49,7 @@ class Call:
         self.total = len(self.targets)
         self._products: dict[tuple[int, int, int], MxProduct | W4a8Product] = {}
         self.clean = golden_columns(clean, columns)
+        self.off_clean = judge_all(self.out, self.clean)
 
     @property
     def arrays(self) -> dict[str, Array]:
@@ -92,6 +94,7 @@ class Call:
         expert = make_expert(operands, _FLOAT64, magnitudes=True) if maker is None else maker(operands)
         keep = maker is None and self._same_products(operands)
         result = self.initial(operands)
+        before = result.out.copy() if scatter == "store_sum" else result.out
         row_index = np.asarray(operands.arrays["row_index"], np.int64)
         with np.errstate(all="ignore"):
             for group, part in self.segments if segments is None else segments:
@@ -102,7 +105,7 @@ class Call:
                 legal = (targets >= 0) & (targets < operands.batch)
                 if not legal.all():
                     contribution, targets = _chosen(contribution, legal), targets[legal]
-                store(result, targets, contribution, scatter, self.initial(operands).out)
+                store(result, targets, contribution, scatter, before)
         return result
 
     def _contribution(self, expert: Expert, group: int, part: slice, keep: bool) -> Contribution:
@@ -119,6 +122,20 @@ class Call:
         names = ("x1", "x2") if self.is_w4a8 else ("x1", "x2", "scale", "pertoken_scale")
         same = all(operands.arrays[name] is self.operands.arrays[name] for name in names)
         return same and all(operands.problem.spec(n) == self.operands.problem.spec(n) for n in names)
+
+
+def judge_all(out: NDArray[Any], golden: Golden) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
+    """Differences of ``out`` from ``golden`` (0 where both are the same NaN or infinity), and which are
+    beyond the bound."""
+    off, beyond = np.empty(golden.out.shape), np.empty(golden.out.shape, bool)
+    for part in Judge(golden).judge(out, golden.out):
+        rows = slice(part.first, part.first + len(part.a))
+        beyond[rows] = part.ratio > 1.0
+        off[rows] = part.difference
+        if not part.finite:
+            special = ~np.isfinite(part.difference)
+            off[rows][special] = np.where(beyond[rows][special], np.inf, 0.0)
+    return off, beyond
 
 
 def golden_columns(golden: Golden, columns: NDArray[np.int64]) -> Golden:

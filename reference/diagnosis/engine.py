@@ -11,10 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from reference.comparator import Comparison, compare
-from reference.diagnosis.call import COLUMN_GROUP, Call
+from reference.diagnosis.call import COLUMN_GROUP, Call, judge_all
 from reference.diagnosis.table import HYPOTHESES, Hypothesis
 from reference.golden_operator import Golden, golden
-from reference.judging import Judge
 from reference.location import Location, locate
 from reference.operands import Operands
 
@@ -183,8 +182,8 @@ def explained_share(call: Call, outcome: Golden, *, partial: bool = False) -> fl
     that the golden does not, and must be nearer to them than the golden by half of the difference: a
     mistake that changes nothing explains nothing.  ``partial``: these columns may all be right.
     """
-    off_clean, wrong = _judged(call, call.clean)
-    off, unexplained = _judged(call, outcome)
+    off_clean, wrong = call.off_clean
+    off, unexplained = judge_all(call.out, outcome)
     count = wrong.size
     if not wrong.any():
         return 1.0 - np.count_nonzero(unexplained) / count if partial else 0.0
@@ -193,18 +192,6 @@ def explained_share(call: Call, outcome: Golden, *, partial: bool = False) -> fl
     if of_wrong < _SHARE_OF_WRONG:
         return 0.0
     return 1.0 - float(np.count_nonzero(unexplained)) / count
-
-
-def _judged(call: Call, golden: Golden) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
-    """Differences of the call's result from ``golden`` (NaN where both agree in not being finite: 0), and
-    which are beyond the bound."""
-    off, beyond = np.empty(golden.out.shape), np.empty(golden.out.shape, bool)
-    for part in Judge(golden).judge(call.out, golden.out):
-        rows = slice(part.first, part.first + len(part.a))
-        beyond[rows] = part.ratio > 1.0
-        off[rows] = np.where(np.isfinite(part.difference), part.difference, np.inf)
-        off[rows][~np.isfinite(part.difference) & ~beyond[rows]] = 0.0
-    return off, beyond
 
 
 def _select(found: list[tuple[Hypothesis, Explanation]]) -> list[Explanation]:

@@ -179,6 +179,7 @@ class PlainKernel:
         for g in range(1, self.e):
             if step and 0 < bounds[g] < self.total:
                 bounds[g] = min(self.total, max(0, bounds[g] + step))
+        self.need(self.total > 0 or not self.has("expert missing"))
         missing = next(g for g in range(self.e) if counts[g]) if self.has("expert missing") else None
         for g in range(self.e):
             stop = bounds[g + 1] - (1 if self.has("last rows missing") and counts[g] else 0)
@@ -321,6 +322,12 @@ def plain_kernel() -> Callable[..., Array | None]:
             return None
 
     return run
+
+
+@pytest.fixture(scope="session")
+def all_mistakes() -> dict[str, str]:
+    """Every mistake of the plain kernel, and its name in diagnose."""
+    return MISTAKES
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
