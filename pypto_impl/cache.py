@@ -8,15 +8,15 @@ what PyPTO writes; the latter is removed when the interpreter ends.
 from __future__ import annotations
 
 import fcntl
+import glob
 import hashlib
 import os
+import platform
 import shutil
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-
-RUN_PREFIX = "run-"
 
 
 def cache_root() -> Path:
@@ -64,11 +64,15 @@ def publish(target: Path, build: Callable[[Path], None]) -> Path:
 
 
 def make_run_folder() -> Path:
-    """A fresh folder for one interpreter process; folders whose owner is gone are removed first."""
+    """A fresh folder for one interpreter process.
+
+    Folders whose owner is gone are removed first; those of other machines that share the cache are not touched.
+    """
     runs = cache_root() / "runs"
     runs.mkdir(parents=True, exist_ok=True)
-    for old in runs.glob(f"{RUN_PREFIX}*"):
-        owner = old.name.removeprefix(RUN_PREFIX).partition("-")[0]
+    prefix = f"{platform.node()}-"
+    for old in runs.glob(f"{glob.escape(prefix)}*"):
+        owner = old.name.removeprefix(prefix).partition("-")[0]
         if owner.isdigit() and not Path(f"/proc/{owner}").exists():
             shutil.rmtree(old, ignore_errors=True)
-    return Path(tempfile.mkdtemp(prefix=f"{RUN_PREFIX}{os.getpid()}-", dir=runs))
+    return Path(tempfile.mkdtemp(prefix=f"{prefix}{os.getpid()}-", dir=runs))

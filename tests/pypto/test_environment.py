@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import platform
 import subprocess
 import sys
 from importlib import metadata
@@ -169,11 +170,15 @@ def test_run_folders_of_dead_processes_are_removed(monkeypatch: pytest.MonkeyPat
     dead = subprocess.run(
         [sys.executable, "-c", "import os; print(os.getpid())"], capture_output=True, check=True
     )
-    abandoned = tmp_path / "runs" / f"run-{int(dead.stdout)}-x"
-    abandoned.mkdir(parents=True)
+    runs = tmp_path / "runs"
+    abandoned = runs / f"{platform.node()}-{int(dead.stdout)}-x"
+    elsewhere = runs / f"another-machine-{int(dead.stdout)}-x"
+    for folder in (abandoned, elsewhere):
+        folder.mkdir(parents=True)
     first = make_run_folder()
     second = make_run_folder()
     assert not abandoned.exists()
+    assert elsewhere.exists()
     assert first.is_dir()
     assert second.is_dir()
     assert first != second

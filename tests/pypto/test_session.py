@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -17,6 +18,7 @@ import pytest
 from pypto_impl import KernelCrashError, KernelError, KernelTimeoutError, Session, TilingError, run
 from pypto_impl.call import KernelArgument, KernelCall
 from pypto_impl.failures import shorten
+from pypto_impl.interpreter import Counters, Interpreter, InterpreterError
 from pypto_impl.kernel_run import prepare
 from pypto_impl.session import end_process
 from pypto_impl.tiling import Tiles
@@ -84,15 +86,43 @@ def test_a_row_index_outside_out_is_an_error_of_the_interpreter(session: Session
 
 def test_a_crash_is_an_exception_with_signal_stage_and_shapes(session: Session, make_mx: Maker) -> None:
     session.start()
-    assert session.pid is not None
-    os.kill(session.pid, signal.SIGSTOP)
-    os.kill(session.pid, signal.SIGABRT)
-    os.kill(session.pid, signal.SIGCONT)
+    child = session.pid
+    assert child is not None
+    os.kill(child, signal.SIGSTOP)
+
+    def crash() -> None:
+        os.kill(child, signal.SIGABRT)
+        os.kill(child, signal.SIGCONT)
+
+    threading.Timer(0.5, crash).start()
     with pytest.raises(
         KernelCrashError, match=r"DAV_3510\) died by SIGABRT, while .*x1 float8_e4m3fn \[2, 64\]"
     ):
         session.run(prepare(make_mx([2])))
     assert session.run(prepare(make_mx([2]))).out.shape == (4, 32)
+
+
+def test_a_child_that_died_between_calls_is_replaced(session: Session, make_mx: Maker) -> None:
+    session.start()
+    child = session.pid
+    assert child is not None
+    os.kill(child, signal.SIGKILL)
+    while session._process is not None and session._process.poll() is None:
+        time.sleep(0.01)
+    assert session.run(prepare(make_mx([2]))).out.shape == (4, 32)
+    assert session.starts == 2
+
+
+def test_a_product_without_its_scales_is_an_error(make_mx: Maker) -> None:
+    """Three tiles of rows need three products by the extension; fewer mean that PyPTO went another way."""
+    interpreter = object.__new__(Interpreter)
+    interpreter.counters = Counters()
+    call = prepare(make_mx([20, 0, 16]))
+    interpreter._count_products(call, 3)
+    with pytest.raises(
+        InterpreterError, match="2 scaled products were computed with their scales, expected 3"
+    ):
+        interpreter._count_products(call, 2)
 
 
 def test_a_call_that_takes_too_long_is_stopped(session: Session, make_mx: Maker) -> None:
