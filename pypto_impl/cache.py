@@ -66,7 +66,7 @@ def publish(target: Path, build: Callable[[Path], None]) -> Path:
 def make_run_folder() -> Path:
     """A fresh folder for one interpreter process.
 
-    Folders whose owner is gone are removed first; those of other machines that share the cache are not touched.
+    Folders whose owner is gone are removed first, but not those of other machines that share the cache.
     """
     runs = cache_root() / "runs"
     runs.mkdir(parents=True, exist_ok=True)
