@@ -16,6 +16,8 @@ from reference.platforms import find_platform
 REQUIRED = "0.2.0"
 #: A folder that holds one of these provides the ACL runtime, real or simulated. The interpreter uses neither.
 RUNTIME_LIBRARIES = ("libascendcl.so", "libnnopbase.so", "libopapi.so", "libhccl.so")
+#: Where CANN's toolkit keeps the compiler that PyPTO calls, below ASCEND_HOME_PATH.
+COMPILERS = ("bin/bisheng", "*/bin/bisheng", "*/*/bin/bisheng")
 #: Modules that PyPTO imports although its wheel does not declare them.
 MODULES = ("torch", "sympy")
 
@@ -79,7 +81,7 @@ def device_reason() -> str | None:
     home = os.environ.get("ASCEND_HOME_PATH")
     if not home:
         return "ASCEND_HOME_PATH is not set: CANN's toolkit is not there"
-    if not any(Path(home).glob("**/bin/bisheng")):
+    if not any(found for pattern in COMPILERS for found in Path(home).glob(pattern)):
         return f"{home} holds no bisheng compiler: CANN's toolkit is not there"
     if importlib.util.find_spec("torch_npu") is None:
         return "torch_npu is not installed"
