@@ -9,14 +9,14 @@ the errors of both sides against the golden with their ratio.
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from reference.golden_operator import Golden
-from reference.judging import C, Criterion, Judge, Judgement
+from reference.judging import HUGE, C, Criterion, Judge, Judgement
 from reference.sentinel import unwritten
 
 __all__ = ["C", "Comparison", "Errors", "Position", "compare"]
@@ -24,8 +24,6 @@ __all__ = ["C", "Comparison", "Errors", "Position", "compare"]
 _WORST = 10
 #: Source rows and experts listed for one element.
 _LISTED = 16
-#: Ratios beyond this come from a bound of zero.
-_HUGE = 1e100
 
 
 @dataclass(frozen=True)
@@ -282,8 +280,6 @@ class _Totals:
         for place in candidates[flat[candidates] > 0].tolist():
             row, column = divmod(place, part.ratio.shape[1])
             ratio, bound = float(flat[place]), float(part.bound[row, column])
-            if ratio > _HUGE:
-                ratio = float("inf")
             values = float(part.a[row, column]), float(part.b[row, column])
             self.worst.append(Position(part.first + row, column, *values, bound, ratio))
         self.worst.sort(key=lambda entry: (-entry.ratio, entry.row, entry.column))
@@ -302,7 +298,7 @@ class _Totals:
             mismatches=self.mismatches,
             max_abs=self.max_abs,
             max_rel=self.between.largest,
-            max_ratio=self.max_ratio if self.max_ratio <= _HUGE else float("inf"),
+            max_ratio=plain_ratio(self.max_ratio),
             outside_1e_3=self.outside,
             nonfinite=self.nonfinite,
             worst=tuple(with_sources(position, self._golden) for position in self.worst),
@@ -326,16 +322,17 @@ class _Totals:
 def with_sources(position: Position, golden: Golden) -> Position:
     """``position`` with the rows of x1 and the experts that were added into its row of out."""
     if golden.rows is None or golden.counts is None:
-        return position
+        return replace(position, ratio=plain_ratio(position.ratio))
     rows = np.flatnonzero(golden.rows == position.row)[:_LISTED]
     experts = np.unique(np.searchsorted(np.cumsum(golden.counts), rows, side="right"))
-    return Position(
-        position.row,
-        position.column,
-        position.a,
-        position.b,
-        position.bound,
-        position.ratio,
-        tuple(rows.tolist()),
-        tuple(experts.tolist()),
+    return replace(
+        position,
+        ratio=plain_ratio(position.ratio),
+        rows=tuple(rows.tolist()),
+        experts=tuple(experts.tolist()),
     )
+
+
+def plain_ratio(ratio: float) -> float:
+    """A ratio for people: infinite where nothing was allowed."""
+    return ratio if ratio <= HUGE else float("inf")

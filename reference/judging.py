@@ -29,7 +29,9 @@ FLOAT32_MAX = float(np.finfo(np.float32).max)
 _UNIT = 2.0**-24
 _UNDERFLOW = 2.0**-149
 #: Added to every bound: keeps 0 / 0 from being computed, and is too small to allow anything.
-_TINY = float(np.finfo(np.float64).tiny)
+_TINY = 1e-150
+#: Ratios beyond this come from a bound of zero: they order errors, and mean infinity.
+HUGE = 1e100
 #: Elements judged at a time: their temporaries stay in the processor's cache.
 _CHUNK = 1 << 16
 

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from reference.comparator import Position, compare, json_number
 from reference.golden_operator import Golden
-from reference.judging import Criterion, Judge, Judgement
+from reference.judging import HUGE, Criterion, Judge, Judgement
 
 #: Upper limits of the histogram's bins, in units of the allowed difference; the last one has none.
 HISTOGRAM_LIMITS = (0.0, 0.01, 0.1, 0.25, 0.5, 1.0, 2.0, 5.0, 10.0, 100.0, 1000.0, float("inf"))
@@ -133,6 +133,8 @@ def locate(
     total = _Map(*golden.out.shape)
     for part in judge.judge(a, b):
         total.add(part)
+    for ratios in (total.row_ratio, total.heat):
+        ratios[ratios > HUGE] = np.inf
     shares = _expert_shares(golden, total.rows, total.row_ratio)
     return Location(
         count=golden.out.size,
