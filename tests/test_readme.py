@@ -22,7 +22,9 @@ def shell_blocks() -> list[tuple[str, str | None]]:
     """Each shell block but the install lines, which .ci/run runs, with the output shown right below it."""
     pair = re.compile(r"^```sh\n(.*?)^```\n(?:\n```text\n(.*?)^```)?", re.MULTILINE | re.DOTALL)
     found = pair.findall(README.read_text(encoding="utf-8"))
-    return [(body, shown or None) for body, shown in found if not body.startswith("python3 -m venv")]
+    return [
+        (body, shown or None) for body, shown in found if not body.startswith(("python3 -m", "pip install"))
+    ]
 
 
 def run(script: str, folder: Path) -> str:
@@ -54,6 +56,21 @@ def test_shell_blocks_print_what_is_shown(script: str, shown: str | None, tmp_pa
 def test_the_ab_table_is_the_readmes(tmp_path: Path) -> None:
     shown = next(body for kind, body in blocks() if kind == "text")
     assert normal(run("gmmfr ab case3", tmp_path)) == normal(shown)
+
+
+def test_the_three_way_table_is_the_readmes(tmp_path: Path) -> None:
+    import pypto_impl
+
+    reason = pypto_impl.availability("ascend950")
+    if reason is not None:
+        pytest.skip(reason)
+    install, shown = next(
+        (blocks()[i][1], blocks()[i + 1][1])
+        for i, (_, body) in enumerate(blocks())
+        if body.startswith("pip install")
+    )
+    command = install.strip().rpartition("&& ")[2]
+    assert normal(run(command, tmp_path)) == normal(shown)
 
 
 @pytest.mark.parametrize("program", [body for kind, body in blocks() if kind == "python"])
