@@ -73,9 +73,6 @@ def ab(
         if isinstance(operands, os.PathLike)
         else "call"
     )
-    report = validate(call.problem, call.arrays)
-    if not report.ok:
-        return AbReport("INVALID", label, violations=tuple(report.violations))
     chosen = [find_backend(name, call.problem) for name in (a, b) if name is not None]
     names = [backend.name for backend in chosen]
     if len({"golden", *(backend.identity for backend in chosen)}) <= len(chosen):
@@ -83,6 +80,9 @@ def ab(
         raise UsageFailure(
             f"backends {', '.join(names)}: each must be another one, and the golden always runs{hint}"
         )
+    report = validate(call.problem, call.arrays)
+    if not report.ok:
+        return AbReport("INVALID", label, violations=tuple(report.violations))
     begin = time.perf_counter()
     reference = golden(call, magnitudes=True, progress=progress("golden"))
     results = {"golden": Result("golden", reference.out, "numpy float64", time.perf_counter() - begin)}

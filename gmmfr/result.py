@@ -42,6 +42,11 @@ class Result:
             raise NotRunError(f"{self.backend}: {self.reason}")
         return self.output
 
+    @property
+    def cause(self) -> str:
+        """The reason without the word that a failure's begins with."""
+        return (self.reason or "").removeprefix("failed: ")
+
     def to_json(self) -> dict[str, Any]:
         """``{"ran", "device", "seconds", "reason"}`` of the command line's JSON."""
         value: dict[str, Any] = {

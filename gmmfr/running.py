@@ -32,8 +32,9 @@ def run(
     that cannot run gives a :class:`Result` without output, which says why; its ``out`` raises that reason.
     """
     call = load_call(operands)
+    chosen = find_backend(backend, call.problem, precision)
     validate(call.problem, call.arrays).raise_for_violations()
-    return _refuse_misfit(run_backend(find_backend(backend, call.problem, precision), call, progress), call)
+    return _refuse_misfit(run_backend(chosen, call, progress), call)
 
 
 def _refuse_misfit(result: Result, call: Operands) -> Result:

@@ -67,7 +67,7 @@ def _backends_table(report: AbReport) -> Table:
 
 def _where(result: Result) -> str:
     if not result.ran:
-        return f"{'FAILED' if result.failed else 'NOT RUN'}: {result.reason}"
+        return f"{'FAILED' if result.failed else 'NOT RUN'}: {result.cause}"
     return "; ".join([result.device or "", *result.notes])
 
 

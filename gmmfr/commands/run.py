@@ -73,9 +73,12 @@ def _report(result: Result, as_json: bool) -> None:
         print_json({"backend": result.backend, **result.to_json()})
     elif result.ran:
         console().print(
-            f"{result.backend} ran on {result.device} in {result.seconds:.3g} s", *result.notes, sep="\n"
+            f"{result.backend} ran on {result.device} in {result.seconds:.3g} s",
+            *result.notes,
+            sep="\n",
+            markup=False,
         )
     else:
         console().print(
-            f"{result.backend}: {'FAILED' if result.failed else 'NOT RUN'}: {result.reason}", markup=False
+            f"{result.backend}: {'FAILED' if result.failed else 'NOT RUN'}: {result.cause}", markup=False
         )
