@@ -19,6 +19,9 @@ struct Copy {
     size_t count = 0;
     bool to_device = false;
     bool from_device = false;
+    // the host sides that lie in memory of aclrtMallocHost: they must still do so when the copy runs
+    bool to_known_host = false;
+    bool from_known_host = false;
 };
 
 int allocate_device(void** address, size_t size, aclrtMemMallocPolicy policy) {
@@ -34,7 +37,7 @@ int allocate_device(void** address, size_t size, aclrtMemMallocPolicy policy) {
         return fail(ACL_ERROR_RT_MEMORY_ALLOCATION, "out of memory: ", size, " bytes asked for");
     }
     const size_t bytes = (size + kUnit - 1) / kUnit * kUnit + kUnit;
-    return report(device_memory().allocate(bytes, context->device(), address));
+    return report(device_memory().allocate(size, bytes, context->device(), address));
 }
 
 Failure plan_copy(void* dst, size_t dest_max, const void* src, size_t count, aclrtMemcpyKind kind, Copy* copy) {
@@ -44,7 +47,7 @@ Failure plan_copy(void* dst, size_t dest_max, const void* src, size_t count, acl
     if (count > dest_max) {
         return failure(ACL_ERROR_RT_PARAM_INVALID, "count ", count, " is more than destMax ", dest_max);
     }
-    *copy = Copy{dst, src, count, false, false};
+    *copy = Copy{dst, src, count, false, false, host_memory().contains(dst), host_memory().contains(src)};
     switch (kind) {
         case ACL_MEMCPY_HOST_TO_HOST: break;
         case ACL_MEMCPY_HOST_TO_DEVICE:
@@ -62,11 +65,12 @@ Failure plan_copy(void* dst, size_t dest_max, const void* src, size_t count, acl
     return {};
 }
 
-// Holds the device side of a copy while it runs.
-Failure pin_side(const char* name, const void* address, size_t count, bool on_device, std::shared_ptr<Block>* block) {
+// Holds one side of a copy while it runs, as far as it is this runtime's memory.
+Failure pin_side(const char* name, const void* address, size_t count, bool on_device, bool known_host,
+                 std::shared_ptr<Block>* block) {
     std::string why;
-    if (on_device) {
-        *block = device_memory().pin(address, count, &why);
+    if (on_device || known_host) {
+        *block = (on_device ? device_memory() : host_memory()).pin(address, count, &why);
         return *block ? Failure{} : failure(ACL_ERROR_RT_PARAM_INVALID, name, ": ", why);
     }
     if (device_memory().contains(address)) {
@@ -93,8 +97,10 @@ void move_bytes(std::byte* target, const std::byte* source, size_t count) {
 
 Failure run_copy(const Copy& copy) {
     std::shared_ptr<Block> target, source;
-    if (Failure failed = pin_side("dst", copy.target, copy.count, copy.to_device, &target)) return failed;
-    if (Failure failed = pin_side("src", copy.source, copy.count, copy.from_device, &source)) return failed;
+    Failure failed = pin_side("dst", copy.target, copy.count, copy.to_device, copy.to_known_host, &target);
+    if (failed) return failed;
+    failed = pin_side("src", copy.source, copy.count, copy.from_device, copy.from_known_host, &source);
+    if (failed) return failed;
     move_bytes(static_cast<std::byte*>(copy.target), static_cast<const std::byte*>(copy.source), copy.count);
     return {};
 }
@@ -153,7 +159,7 @@ GMMFR_EXPORT aclError aclrtMallocHost(void** hostPtr, size_t size) {
         *hostPtr = nullptr;
         if (size == 0) return fail(ACL_ERROR_INVALID_PARAM, "size: expected more than 0 bytes, got 0");
         if (!current_context()) return report(no_context());
-        return report(host_memory().allocate(size, -1, hostPtr));
+        return report(host_memory().allocate(size, size, -1, hostPtr));
     });
 }
 

@@ -148,6 +148,7 @@ int phase2(void* workspace, uint64_t workspace_size, aclOpExecutor* handle, aclr
     if (Failure failed = find_stream(stream_handle, &stream)) {
         return fail(ACLNN_ERR_RUNTIME_ERROR, "stream: ", failed.message);
     }
+    if (Failure failed = check_overlap(launch)) return fail(ACLNN_ERR_INNER, failed.message);
     if (Failure failed = order_work(*stream, accesses_of(launch))) return fail(ACLNN_ERR_INNER, failed.message);
     if (!stream->submit({[launch = std::move(launch)] { return run_launch(launch); }})) {
         return fail(ACLNN_ERR_RUNTIME_ERROR, "stream: it is being destroyed");

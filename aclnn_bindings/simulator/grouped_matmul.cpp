@@ -229,6 +229,18 @@ std::vector<Pass> plan_passes(const std::vector<int64_t>& first_row, int64_t flo
     return passes;
 }
 
+std::vector<Strip> strips_of(const Pass& pass) {
+    std::vector<Strip> strips;
+    for (const Segment& segment : pass.segments) {
+        int64_t row = segment.first_row;
+        for (const int height : strip_heights(segment.rows, kernels().strip_rows)) {
+            strips.push_back({row, height});
+            row += height;
+        }
+    }
+    return strips;
+}
+
 void multiply_segments(const std::vector<Segment>& segments, const float* left, const Weights& weights,
                        const WeightScales& scales, const float* start, float* result) {
     const int64_t blocks = (weights.n + kPanelColumns - 1) / kPanelColumns;

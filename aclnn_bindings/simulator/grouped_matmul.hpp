@@ -46,6 +46,13 @@ struct Pass {
 };
 std::vector<Pass> plan_passes(const std::vector<int64_t>& first_row, int64_t floats_per_row);
 
+// One strip of a pass: rows first_row .. first_row + height - 1 of the pass, packed side by side.
+struct Strip {
+    int64_t first_row;
+    int height;
+};
+std::vector<Strip> strips_of(const Pass& pass);
+
 float e8m0_to_float(uint8_t code);
 
 }  // namespace gmmfr

@@ -74,14 +74,12 @@ void decode_row(const Plan& plan, const Inputs& inputs, const float* table, int6
 
 // Packs the rows of a pass as multiply_segments wants them.
 void pack_rows(const Plan& plan, const Inputs& inputs, const float* table, const Pass& pass, float* left) {
-    ThreadPool::shared().run(static_cast<int64_t>(pass.segments.size()), [&](int64_t at) {
-        const Segment& segment = pass.segments[static_cast<size_t>(at)];
-        int64_t row = segment.first_row;
-        for (const int height : strip_heights(segment.rows, kernels().strip_rows)) {
-            for (int i = 0; i < height; ++i) {
-                decode_row(plan, inputs, table, pass.first_row + row + i, height, left + row * plan.k + i);
-            }
-            row += height;
+    const std::vector<Strip> strips = strips_of(pass);
+    ThreadPool::shared().run(static_cast<int64_t>(strips.size()), [&](int64_t at) {
+        const Strip& strip = strips[static_cast<size_t>(at)];
+        for (int i = 0; i < strip.height; ++i) {
+            decode_row(plan, inputs, table, pass.first_row + strip.first_row + i, strip.height,
+                       left + strip.first_row * plan.k + i);
         }
     });
 }

@@ -21,6 +21,7 @@ namespace {
 constexpr float kHalfLargest = 65504.0F;
 constexpr float kHalfOverflow = 65520.0F;  // rounds to the first number that half precision does not have
 constexpr float kHalfSmallestNormal = 6.103515625e-05F;
+constexpr int64_t kColumnBlock = 512;
 constexpr uint64_t kScaleBits = 0xFFFFE000;  // the quant vector keeps the top 19 bits of a float
 
 float as_float(uint32_t bits) {
@@ -29,25 +30,23 @@ float as_float(uint32_t bits) {
     return value;
 }
 
-// The nearest half-precision number, ties to even, as a float.
-float round_to_half(float value, bool saturate) {
+// The nearest half-precision number, ties to even, as a float. Every case is computed and one chosen, which
+// compilers turn into vector code.
+inline float round_to_half(float value, bool saturate) {
     uint32_t bits;
     std::memcpy(&bits, &value, sizeof bits);
-    const uint32_t sign = bits & 0x80000000;
-    const float magnitude = as_float(bits & 0x7FFFFFFF);
-    if (magnitude != magnitude) return saturate ? 0.0F : value;
-    float rounded;
-    if (magnitude >= kHalfOverflow) {
-        rounded = saturate ? kHalfLargest : std::numeric_limits<float>::infinity();
-    } else if (magnitude < kHalfSmallestNormal) {
-        rounded = (magnitude + 0.5F) - 0.5F;  // floats at 0.5 are 2^-24 apart, as half subnormals are
-    } else {
-        const uint32_t wide = bits & 0x7FFFFFFF;
-        rounded = as_float((wide + 0xFFF + ((wide >> 13) & 1)) & 0xFFFFE000);
-    }
-    uint32_t rounded_bits;
-    std::memcpy(&rounded_bits, &rounded, sizeof rounded_bits);
-    return as_float(rounded_bits | sign);
+    const uint32_t sign = bits & 0x80000000, wide = bits & 0x7FFFFFFF;
+    const float magnitude = as_float(wide);
+    const float normal = as_float((wide + 0xFFF + ((wide >> 13) & 1)) & 0xFFFFE000);
+    const float tiny = (magnitude + 0.5F) - 0.5F;  // floats at 0.5 are 2^-24 apart, as half subnormals are
+    const float largest = saturate ? kHalfLargest : std::numeric_limits<float>::infinity();
+    float rounded = magnitude < kHalfSmallestNormal ? tiny : normal;
+    rounded = magnitude >= kHalfOverflow ? largest : rounded;
+    uint32_t result;
+    std::memcpy(&result, &rounded, sizeof result);
+    result |= sign;
+    const uint32_t not_a_number = saturate ? 0 : bits;
+    return as_float(wide > 0x7F800000 ? not_a_number : result);
 }
 
 struct Inputs {
@@ -87,25 +86,23 @@ void split_row(const Plan& plan, const Operand& x1, int64_t row, bool high, int 
 }
 
 void pack_rows(const Plan& plan, const Operand& x1, const Pass& pass, float* left) {
-    ThreadPool::shared().run(static_cast<int64_t>(pass.segments.size()), [&](int64_t at) {
-        const Segment& segment = pass.segments[static_cast<size_t>(at)];
-        int64_t half_row = segment.first_row;
-        for (const int height : strip_heights(segment.rows, kernels().strip_rows)) {
-            for (int i = 0; i < height; ++i) {
-                const int64_t at_row = pass.first_row + half_row + i;
-                split_row(plan, x1, at_row / 2, at_row % 2 == 0, height, left + half_row * plan.k + i);
-            }
-            half_row += height;
+    const std::vector<Strip> strips = strips_of(pass);
+    ThreadPool::shared().run(static_cast<int64_t>(strips.size()), [&](int64_t at) {
+        const Strip& strip = strips[static_cast<size_t>(at)];
+        for (int i = 0; i < strip.height; ++i) {
+            const int64_t half_row = pass.first_row + strip.first_row + i;
+            split_row(plan, x1, half_row / 2, half_row % 2 == 0, strip.height, left + strip.first_row * plan.k + i);
         }
     });
 }
 
-// What the columns of one expert need beside the products.
+// What some columns of one expert need beside the products.
 struct Columns {
+    int64_t count;
     std::vector<float> scale, bias, offset;
 
-    Columns(const Plan& plan, const Inputs& inputs, int64_t expert) {
-        for (int64_t n = 0; n < plan.n; ++n) {
+    Columns(const Inputs& inputs, int64_t expert, int64_t begin, int64_t end) : count(end - begin) {
+        for (int64_t n = begin; n < end; ++n) {
             const auto word = inputs.scale.load<uint64_t>(expert * inputs.scale.stride(0) + n * inputs.scale.stride(2));
             scale.push_back(as_float(static_cast<uint32_t>(word & kScaleBits)));
             bias.push_back(inputs.bias.load<float>(expert * inputs.bias.stride(0) + n * inputs.bias.stride(1)));
@@ -116,38 +113,45 @@ struct Columns {
     }
 };
 
-float row_sum(const Plan& plan, const Operand& x1, int64_t row) {
-    int64_t sum = 0;
-    for (int64_t k = 0; k < plan.k; ++k) sum += static_cast<int8_t>(x1.base()[row * x1.stride(0) + k * x1.stride(1)]);
-    return static_cast<float>(sum);
+// Sums of the original rows of a pass; none when there is no offset to multiply them with.
+std::vector<float> row_sums(const Plan& plan, const Inputs& inputs, const Pass& pass) {
+    if (!inputs.offset.opened()) return {};
+    std::vector<float> sums(static_cast<size_t>(pass.rows / 2));
+    const Operand& x1 = inputs.x1;
+    ThreadPool::shared().run(pass.rows / 2, [&](int64_t i) {
+        const std::byte* row = x1.base() + (pass.first_row / 2 + i) * x1.stride(0);
+        int64_t sum = 0;
+        for (int64_t k = 0; k < plan.k; ++k) sum += static_cast<int8_t>(row[k * x1.stride(1)]);
+        sums[static_cast<size_t>(i)] = static_cast<float>(sum);
+    });
+    return sums;
 }
 
-// v = 16 * fp16(A * s) + fp16(B * s) + bias [+ rowsum * offset], written over A's row.
-void dequantize_row(const Plan& plan, const Columns& columns, bool saturate, float sum, float* high,
-                    const float* low) {
-    const bool has_offset = !columns.offset.empty();
-    for (int64_t n = 0; n < plan.n; ++n) {
-        const auto at = static_cast<size_t>(n);
-        float value = 16.0F * round_to_half(high[n] * columns.scale[at], saturate);
-        value += round_to_half(low[n] * columns.scale[at], saturate);
-        value += columns.bias[at];
-        if (has_offset) value += sum * columns.offset[at];
-        high[n] = value;
+// v = 16 * fp16(A * s) + fp16(B * s) + bias [+ rowsum * offset]
+void dequantize_row(const Columns& columns, bool saturate, const float* sum, const float* high, const float* low,
+                    float* values) {
+    for (int64_t n = 0; n < columns.count; ++n) {
+        const float scale = columns.scale[static_cast<size_t>(n)];
+        float value = 16.0F * round_to_half(high[n] * scale, saturate);
+        value += round_to_half(low[n] * scale, saturate);
+        values[n] = value + columns.bias[static_cast<size_t>(n)];
     }
+    if (sum == nullptr) return;
+    for (int64_t n = 0; n < columns.count; ++n) values[n] += *sum * columns.offset[static_cast<size_t>(n)];
 }
 
-void dequantize(const Launch& launch, const Inputs& inputs, const Pass& pass, std::vector<float>& products,
+void dequantize(const Launch& launch, const Inputs& inputs, const Pass& pass, const std::vector<float>& products,
                 float* values) {
-    const Plan& plan = *launch.plan;
-    ThreadPool::shared().run(static_cast<int64_t>(pass.segments.size()), [&](int64_t at) {
-        const Segment& segment = pass.segments[static_cast<size_t>(at)];
-        const Columns columns(plan, inputs, segment.expert);
+    const int64_t n = launch.plan->n, blocks = (n + kColumnBlock - 1) / kColumnBlock;
+    const std::vector<float> sums = row_sums(*launch.plan, inputs, pass);
+    ThreadPool::shared().run(static_cast<int64_t>(pass.segments.size()) * blocks, [&](int64_t at) {
+        const Segment& segment = pass.segments[static_cast<size_t>(at / blocks)];
+        const int64_t begin = at % blocks * kColumnBlock;
+        const Columns columns(inputs, segment.expert, begin, std::min(n, begin + kColumnBlock));
         for (int64_t i = segment.first_row / 2; i < (segment.first_row + segment.rows) / 2; ++i) {
-            float* high = products.data() + 2 * i * plan.n;
-            const float sum =
-                inputs.offset.opened() ? row_sum(plan, inputs.x1, pass.first_row / 2 + i) : 0.0F;
-            dequantize_row(plan, columns, launch.saturate, sum, high, high + plan.n);
-            std::copy(high, high + plan.n, values + i * plan.n);
+            const float* high = products.data() + 2 * i * n + begin;
+            const float* sum = sums.empty() ? nullptr : &sums[static_cast<size_t>(i)];
+            dequantize_row(columns, launch.saturate, sum, high, high + n, values + i * n + begin);
         }
     });
 }

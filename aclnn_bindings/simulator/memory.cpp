@@ -45,12 +45,12 @@ Failure damaged(const Block& block) {
 
 }  // namespace
 
-Block::Block(size_t bytes, int32_t device, bool checked)
-    : bytes_(bytes), device_(device), checked_(checked), origin_(current_call()) {
+Block::Block(size_t asked, size_t taken, int32_t device, bool checked)
+    : bytes_(checked ? asked : taken), taken_(taken), device_(device), checked_(checked), origin_(current_call()) {
     void* address = nullptr;
     const size_t guards = checked ? kAlignment + kGuard : 0;
-    const bool huge = !checked && bytes >= 2 * kHugePage;
-    const size_t total = round_up(bytes + guards, huge ? kHugePage : kAlignment);
+    const bool huge = !checked && taken >= 2 * kHugePage;
+    const size_t total = round_up(taken + guards, huge ? kHugePage : kAlignment);
     if (posix_memalign(&address, huge ? kHugePage : kAlignment, total) != 0) return;
     if (huge) madvise(address, total, MADV_HUGEPAGE);
     raw_ = static_cast<std::byte*>(address);
@@ -82,20 +82,20 @@ const char* Block::damage() const {
     return whole(data_ + bytes_) ? "" : "after the end";
 }
 
-Failure MemoryTable::allocate(size_t bytes, int32_t device, void** address) {
+Failure MemoryTable::allocate(size_t asked, size_t taken, int32_t device, void** address) {
     std::lock_guard<std::mutex> lock(mutex_);
     const uint64_t left = capacity_ - std::min(capacity_, statistics_.live_bytes);
-    if (bytes > left) {
-        return failure(ACL_ERROR_RT_MEMORY_ALLOCATION, "out of memory: ", bytes, " bytes asked for, ", left, " of ",
+    if (taken > left) {
+        return failure(ACL_ERROR_RT_MEMORY_ALLOCATION, "out of memory: ", taken, " bytes asked for, ", left, " of ",
                        capacity_, " free");
     }
-    auto block = std::make_shared<Block>(bytes, device, checking());
+    auto block = std::make_shared<Block>(asked, taken, device, checking());
     if (!block->valid()) {
-        return failure(ACL_ERROR_RT_MEMORY_ALLOCATION, "out of memory: the host cannot give ", bytes, " bytes");
+        return failure(ACL_ERROR_RT_MEMORY_ALLOCATION, "out of memory: the host cannot give ", taken, " bytes");
     }
     *address = block->data();
     blocks_.emplace(reinterpret_cast<uintptr_t>(block->data()), std::move(block));
-    statistics_.live_bytes += bytes;
+    statistics_.live_bytes += taken;
     statistics_.live_allocations += 1;
     statistics_.peak_bytes = std::max(statistics_.peak_bytes, statistics_.live_bytes);
     return {};
@@ -113,7 +113,7 @@ Failure MemoryTable::release(void* address) {
     }
     block = std::move(found->second);
     blocks_.erase(found);
-    statistics_.live_bytes -= block->bytes();
+    statistics_.live_bytes -= block->taken();
     statistics_.live_allocations -= 1;
     freed_.push_back({start, start + block->bytes(), block->origin(), current_call()});
     if (freed_.size() > kFreedKept) freed_.pop_front();
@@ -148,7 +148,7 @@ std::shared_ptr<Block> MemoryTable::pin(const void* address, size_t bytes, std::
     const size_t room = block->bytes() - (start - reinterpret_cast<uintptr_t>(block->data()));
     if (bytes > room) {
         *why = text(bytes, " bytes at ", address, " pass the end of their allocation of ", block->bytes(),
-                    " bytes by ", bytes - room);
+                    " bytes (made by ", block->origin(), ") by ", bytes - room);
         return nullptr;
     }
     return block;

@@ -15,16 +15,18 @@
 namespace gmmfr {
 
 // Owned bytes; freed when the last user (the table or a running kernel) lets go. Under the checking device they
-// stand between guard bytes, and are filled with 0xFF (NaN, -1) before their first and after their last use.
+// stand between guard bytes, and are filled with 0xFF (NaN, -1) before their first and after their last use; what
+// the device adds to the bytes that were asked for is then no part of them.
 class Block {
 public:
-    Block(size_t bytes, int32_t device, bool checked);
+    Block(size_t asked, size_t taken, int32_t device, bool checked);
     ~Block();
     Block(const Block&) = delete;
     Block& operator=(const Block&) = delete;
 
     std::byte* data() const { return data_; }
-    size_t bytes() const { return bytes_; }
+    size_t bytes() const { return bytes_; }  // that may be used
+    size_t taken() const { return taken_; }  // of the device
     int32_t device() const { return device_; }
     bool valid() const { return data_ != nullptr; }
     const Origin& origin() const { return origin_; }
@@ -36,7 +38,7 @@ private:
 
     std::byte* raw_ = nullptr;
     std::byte* data_ = nullptr;
-    const size_t bytes_;
+    const size_t bytes_, taken_;
     const int32_t device_;
     const bool checked_;
     const Origin origin_;
@@ -52,7 +54,8 @@ class MemoryTable {
 public:
     explicit MemoryTable(uint64_t capacity) : capacity_(capacity) {}
 
-    Failure allocate(size_t bytes, int32_t device, void** address);
+    // taken counts for the device: asked and what the device adds to it.
+    Failure allocate(size_t asked, size_t taken, int32_t device, void** address);
     // Fails when address is not the start of a live allocation, or when its guards were damaged.
     Failure release(void* address);
     // The live block that holds [address, address + bytes), or NULL with the reason in *why.

@@ -13,7 +13,7 @@ constexpr size_t kMostRecords = 256;  // of one allocation; the oldest go first
 
 struct Record {
     uintptr_t begin, end;
-    bool write;
+    bool write, gaps;
     uint64_t stream, number;
     std::string what;
 };
@@ -42,6 +42,20 @@ bool over(const VectorClock& clock, const Record& record) {
     return found != clock.end() && found->second >= record.number;
 }
 
+Record record_of(const Access& access) {
+    const auto begin = reinterpret_cast<uintptr_t>(access.address);
+    return {begin, begin + access.bytes, access.write, access.gaps, 0, 0, {}};
+}
+
+// Whether both certainly use the same bytes: a view with gaps may have the other in one of them.
+bool touch(const Access& access, const Record& record) {
+    const auto begin = reinterpret_cast<uintptr_t>(access.address), end = begin + access.bytes;
+    if (record.begin >= end || begin >= record.end) return false;
+    if (access.gaps && record.gaps) return false;
+    if (access.gaps) return record.begin <= begin && end <= record.end;
+    return !record.gaps || (begin <= record.begin && record.end <= end);
+}
+
 Failure conflict(const Access& access, const Record& record) {
     return failure(ACL_ERROR_RT_PARAM_INVALID, access.name, ": ", access.write ? "writing" : "reading", " ",
                    access.bytes, " bytes at ", access.address, " may happen while ", record.what, " ",
@@ -55,10 +69,10 @@ Failure check_access(Orders& all, const VectorClock& clock, const Access& access
     *list = nullptr;
     if (!block) return {};  // execution says so
     *list = &all.records[reinterpret_cast<uintptr_t>(block->data())];
-    const auto begin = reinterpret_cast<uintptr_t>(access.address);
     for (const Record& record : **list) {
-        const bool overlap = record.begin < begin + access.bytes && begin < record.end;
-        if (overlap && (record.write || access.write) && !over(clock, record)) return conflict(access, record);
+        if ((record.write || access.write) && !over(clock, record) && touch(access, record)) {
+            return conflict(access, record);
+        }
     }
     return {};
 }
@@ -66,13 +80,13 @@ Failure check_access(Orders& all, const VectorClock& clock, const Access& access
 void remember(Orders& all, std::vector<Record>& list, const Access& access, uint64_t stream, uint64_t number) {
     const auto begin = reinterpret_cast<uintptr_t>(access.address), end = begin + access.bytes;
     const auto useless = [&](const Record& record) {
-        const bool covered = record.stream == stream && begin <= record.begin && record.end <= end &&
+        const bool covered = !access.gaps && record.stream == stream && begin <= record.begin && record.end <= end &&
                              (access.write || !record.write);
         return covered || over(all.host, record);
     };
     list.erase(std::remove_if(list.begin(), list.end(), useless), list.end());
     if (list.size() >= kMostRecords) list.erase(list.begin());
-    list.push_back({begin, end, access.write, stream, number, text(access.name, " of ", current_call())});
+    list.push_back({begin, end, access.write, access.gaps, stream, number, text(access.name, " of ", current_call())});
 }
 
 }  // namespace
@@ -161,12 +175,29 @@ std::vector<Access> accesses_of(const Launch& launch) {
         Extent extent;
         const Failure failed = find_extent(plan.layouts[argument], launch.addresses[argument], &extent);
         if (failed || extent.bytes == 0) continue;
-        const bool consumed = argument == kX1 && plan.path == Path::w4a8 && plan.layouts[argument].contiguous();
+        const Layout& layout = plan.layouts[argument];
+        const bool consumed = argument == kX1 && plan.path == Path::w4a8 && layout.contiguous();
         const bool written = argument == kOut || consumed;
-        accesses.push_back({argument_name(static_cast<Argument>(argument)), extent.start, extent.bytes, written});
+        const bool gaps = !is_nz(layout.format) && layout.bytes() < extent.bytes;
+        accesses.push_back(
+            {argument_name(static_cast<Argument>(argument)), extent.start, extent.bytes, written, gaps});
     }
     if (plan.workspace > 0) accesses.push_back({"workspace", launch.workspace, launch.workspace_size, true});
     return accesses;
+}
+
+Failure check_overlap(const Launch& launch) {
+    const std::vector<Access> accesses = accesses_of(launch);
+    for (const Access& written : accesses) {
+        if (!written.write) continue;
+        for (const Access& other : accesses) {
+            if (&other == &written || !touch(written, record_of(other))) continue;
+            return failure(ACL_ERROR_RT_PARAM_INVALID, written.name, ": the kernel writes ", written.bytes,
+                           " bytes at ", written.address, ", which overlap ", other.bytes, " bytes of ", other.name,
+                           " at ", other.address, ": give each memory of its own");
+        }
+    }
+    return {};
 }
 
 }  // namespace gmmfr

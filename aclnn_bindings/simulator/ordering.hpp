@@ -16,6 +16,7 @@ struct Access {
     const void* address;
     size_t bytes;
     bool write;
+    bool gaps = false;  // a view that leaves bytes in between alone
 };
 
 // Work put on a stream; not put there when it is a finding.
@@ -32,5 +33,7 @@ void order_synchronize(const Mark& mark);
 
 // The bytes that a launch reads and writes.
 std::vector<Access> accesses_of(const Launch& launch);
+// What one launch writes and what else it reads or writes must be apart.
+Failure check_overlap(const Launch& launch);
 
 }  // namespace gmmfr

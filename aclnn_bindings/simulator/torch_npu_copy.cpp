@@ -3,6 +3,7 @@
 #include <functional>
 
 #include "memory.hpp"
+#include "operand.hpp"
 #include "runtime.hpp"
 #include "tensor.hpp"
 
@@ -29,12 +30,11 @@ struct Side {
 
 // The view of a tensor in device memory, from its first element on.
 Failure open_side(const char* name, const Layout& layout, void* address, Side* side) {
-    const int64_t size = bits_of(layout.dtype) / 8;
-    int64_t last = 0;
-    for (int axis = 0; axis < layout.view.rank(); ++axis) last += (layout.view[axis] - 1) * layout.strides[axis];
-    side->base = static_cast<std::byte*>(address) + layout.offset * size;
+    Extent extent;
+    if (Failure failed = find_extent(layout, address, &extent)) return failure(failed.code, name, ": ", failed.message);
+    side->base = extent.base;
     std::string why;
-    side->block = device_memory().pin(side->base, static_cast<size_t>((last + 1) * size), &why);
+    side->block = device_memory().pin(extent.start, extent.bytes, &why);
     return side->block ? Failure{} : failure(ACL_ERROR_RT_AICORE_EXCEPTION, name, ": ", why);
 }
 
