@@ -64,7 +64,7 @@ def golden(
     ``precision`` is the type of products and sums.  ``model="fp16_partials"`` rounds the two partial
     products of W4A8 to half precision as the A2/A3 device does; ``"exact"`` leaves that out.  ``progress``
     is called with (experts done, experts with rows) after each expert.
-    Raises ``ValueError`` for row indices or group totals out of range: they never wrap.
+    Raises ``ValueError`` for row indices, group totals or shared rows out of range: they never wrap.
     """
     if precision not in ("float64", "float32"):
         raise ValueError(f"precision: expected 'float64' or 'float32', got {precision!r}")
@@ -101,7 +101,10 @@ def routing_of(operands: Operands) -> tuple[NDArray[np.int64], NDArray[np.int64]
     """Rows per expert, and the output rows of all processed rows; checked, so that nothing wraps."""
     problem = operands.problem
     entries = np.asarray(operands["group_list"], np.int64)
-    counts = entries if problem.attributes.group_list_type == 1 else np.diff(entries, prepend=np.int64(0))
+    kind = problem.attributes.group_list_type
+    if kind not in (0, 1):
+        raise ValueError(f"group_list_type: expected 0 (running totals) or 1 (counts), got {kind}")
+    counts = entries if kind == 1 else np.diff(entries, prepend=np.int64(0))
     if (counts < 0).any():
         group = int(np.flatnonzero(counts < 0)[0])
         raise ValueError(f"group_list: expert {group} gets {counts[group]} rows; expected none negative")
@@ -128,6 +131,11 @@ def initial(operands: Operands, dtype: np.dtype[Any], magnitudes: bool) -> Golde
     start = problem.attributes.shared_input_offset
     part = slice(start, start + (0 if shared is None else len(shared)))
     if shared is not None:
+        if start < 0 or part.stop > problem.batch:
+            raise ValueError(
+                f"shared_input_offset: expected {len(shared)} rows of shared_input within "
+                f"{problem.batch} rows of out, got offset {start}"
+            )
         with np.errstate(invalid="ignore", over="ignore"):
             out[part] = shared.astype(dtype) * dtype.type(np.float32(problem.attributes.shared_input_weight))
     if not magnitudes:
