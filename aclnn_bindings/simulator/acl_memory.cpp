@@ -194,8 +194,8 @@ GMMFR_EXPORT aclError aclrtMemcpy(void* dst, size_t destMax, const void* src, si
     });
 }
 
-GMMFR_EXPORT aclError aclrtMemcpyAsync(void* dst, size_t destMax, const void* src, size_t count,
-                                       aclrtMemcpyKind kind, aclrtStream stream) {
+GMMFR_EXPORT aclError aclrtMemcpyAsync(void* dst, size_t destMax, const void* src, size_t count, aclrtMemcpyKind kind,
+                                       aclrtStream stream) {
     return entry("aclrtMemcpyAsync", [&] {
         Copy copy;
         if (Failure failed = plan_copy(dst, destMax, src, count, kind, &copy)) return report(failed);
@@ -212,8 +212,7 @@ GMMFR_EXPORT aclError aclrtMemset(void* devPtr, size_t maxCount, int32_t value, 
     });
 }
 
-GMMFR_EXPORT aclError aclrtMemsetAsync(void* devPtr, size_t maxCount, int32_t value, size_t count,
-                                       aclrtStream stream) {
+GMMFR_EXPORT aclError aclrtMemsetAsync(void* devPtr, size_t maxCount, int32_t value, size_t count, aclrtStream stream) {
     return entry("aclrtMemsetAsync", [&] {
         if (Failure failed = check_memset(devPtr, maxCount, count)) return report(failed);
         return submit(stream, {{"devPtr", devPtr, count, true}}, [=] { return run_memset(devPtr, value, count); });

@@ -37,8 +37,9 @@ int set_address(aclOpExecutor* executor, aclTensor* tensor, void* address) {
     if (!found) return fail(ACLNN_ERR_PARAM_INVALID, tensors().explain(tensor));
     const auto& known = owner->tensors;
     if (checking() && std::find(known.begin(), known.end(), found) == known.end()) {
-        return fail(ACLNN_ERR_PARAM_INVALID, "the tensor is none that phase 1 of this executor got, so its address "
-                                             "would never be read");
+        return fail(ACLNN_ERR_PARAM_INVALID,
+                    "the tensor is none that phase 1 of this executor got, so its address "
+                    "would never be read");
     }
     found->address.store(address);
     return ACLNN_SUCCESS;
@@ -107,12 +108,14 @@ GMMFR_EXPORT aclnnStatus aclSetAclOpExecutorRepeatable(aclOpExecutor* executor) 
         const auto found = executors().find(executor);
         if (!found) return fail(ACLNN_ERR_INNER, executors().explain(executor));
         if (found->cache_hit) {
-            return fail(ACLNN_ERR_INNER, "an executor that comes from the phase-1 cache cannot be repeated; run it "
-                                         "once or destroy it");
+            return fail(ACLNN_ERR_INNER,
+                        "an executor that comes from the phase-1 cache cannot be repeated; run it "
+                        "once or destroy it");
         }
         if (old_cache_key() && found->tensors[kOffset]) {
-            return fail(ACLNN_ERR_INNER, "an executor with an offset cannot be repeated by this library version; run "
-                                         "it once or destroy it");
+            return fail(ACLNN_ERR_INNER,
+                        "an executor with an offset cannot be repeated by this library version; run "
+                        "it once or destroy it");
         }
         found->repeatable.store(true);
         return ACLNN_SUCCESS;
@@ -139,8 +142,7 @@ GMMFR_EXPORT aclnnStatus aclSetOutputTensorAddr(aclOpExecutor* executor, const s
     return entry("aclSetOutputTensorAddr", [&] { return set_address(executor, tensor, addr); });
 }
 
-GMMFR_EXPORT aclnnStatus aclSetTensorAddr(aclOpExecutor* executor, const size_t index, aclTensor* tensor,
-                                          void* addr) {
+GMMFR_EXPORT aclnnStatus aclSetTensorAddr(aclOpExecutor* executor, const size_t index, aclTensor* tensor, void* addr) {
     (void)index;
     return entry("aclSetTensorAddr", [&] { return set_address(executor, tensor, addr); });
 }

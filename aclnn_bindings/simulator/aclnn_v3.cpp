@@ -163,12 +163,11 @@ int phase2(void* workspace, uint64_t workspace_size, aclOpExecutor* handle, aclr
 
 GMMFR_EXPORT aclnnStatus aclnnGroupedMatmulFinalizeRoutingV3GetWorkspaceSize(
     const aclTensor* x1, aclTensor* x2, const aclTensor* scaleOptional, const aclTensor* biasOptional,
-    const aclTensor* offsetOptional, const aclTensor* antiquantScaleOptional,
-    const aclTensor* antiquantOffsetOptional, const aclTensor* pertokenScaleOptional,
-    const aclTensor* groupListOptional, const aclTensor* sharedInputOptional, const aclTensor* logitOptional,
-    const aclTensor* rowIndexOptional, int64_t dtype, float sharedInputWeight, int64_t sharedInputOffset,
-    bool transposeX1, bool transposeX2, int64_t groupListType, const aclIntArray* tuningConfigOptional,
-    aclTensor* out, uint64_t* workspaceSize, aclOpExecutor** executor) {
+    const aclTensor* offsetOptional, const aclTensor* antiquantScaleOptional, const aclTensor* antiquantOffsetOptional,
+    const aclTensor* pertokenScaleOptional, const aclTensor* groupListOptional, const aclTensor* sharedInputOptional,
+    const aclTensor* logitOptional, const aclTensor* rowIndexOptional, int64_t dtype, float sharedInputWeight,
+    int64_t sharedInputOffset, bool transposeX1, bool transposeX2, int64_t groupListType,
+    const aclIntArray* tuningConfigOptional, aclTensor* out, uint64_t* workspaceSize, aclOpExecutor** executor) {
     return entry(kPhase1, [&] {
         if (workspaceSize == nullptr || executor == nullptr) {  // E1
             return fail(ACLNN_ERR_PARAM_NULLPTR, workspaceSize == nullptr ? "workspaceSize" : "executor", " is NULL");
@@ -176,13 +175,12 @@ GMMFR_EXPORT aclnnStatus aclnnGroupedMatmulFinalizeRoutingV3GetWorkspaceSize(
         if (out == nullptr) return ACLNN_ERR_PARAM_NULLPTR;  // E2: the vendor has no message here
         Call call;
         call.soc = &current_soc();
-        call.attributes = {dtype,       sharedInputWeight, sharedInputOffset,
-                           transposeX1, transposeX2,       groupListType};
+        call.attributes = {dtype, sharedInputWeight, sharedInputOffset, transposeX1, transposeX2, groupListType};
         call.deterministic = deterministic_mode();
-        const Failure lost = receive({x1, x2, scaleOptional, biasOptional, offsetOptional, antiquantScaleOptional,
-                                      antiquantOffsetOptional, pertokenScaleOptional, groupListOptional,
-                                      sharedInputOptional, logitOptional, rowIndexOptional, out},
-                                     tuningConfigOptional, &call);
+        const Failure lost = receive(
+            {x1, x2, scaleOptional, biasOptional, offsetOptional, antiquantScaleOptional, antiquantOffsetOptional,
+             pertokenScaleOptional, groupListOptional, sharedInputOptional, logitOptional, rowIndexOptional, out},
+            tuningConfigOptional, &call);
         if (lost) return report(lost);
         trace_call(call);
         return phase1(call, workspaceSize, executor);

@@ -63,8 +63,7 @@ void set_shuffle_seed(uint64_t value) {
     seed().store(value);
 }
 
-Failure check_descriptor(const char* name, const Layout& layout, const void* storage, int64_t lowest,
-                         int64_t highest) {
+Failure check_descriptor(const char* name, const Layout& layout, const void* storage, int64_t lowest, int64_t highest) {
     if (reinterpret_cast<uintptr_t>(storage) % kDataAlignment != 0) {
         return failure(ACL_ERROR_RT_ADDR_UNALIGNED, name, ": data address ", storage, " is not aligned to ",
                        kDataAlignment, " bytes");

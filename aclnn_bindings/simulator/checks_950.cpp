@@ -15,8 +15,8 @@ struct Extents {
 
 Extents extents_of(const Call& call, bool transposed) {
     const Dims& x2 = call[kX2].view;
-    return {call[kX1].view[0], call[kX1].view[1], x2[0], x2[transposed ? 2 : 1], x2[transposed ? 1 : 2],
-            call[kOut].view[0]};
+    return {call[kX1].view[0],      call[kX1].view[1],      x2[0],
+            x2[transposed ? 2 : 1], x2[transposed ? 1 : 2], call[kOut].view[0]};
 }
 
 Failure find_mode(const Call& call, Mode* mode) {  // group 0
@@ -51,10 +51,13 @@ Failure check_kinds(const Call& call, Mode mode) {
 
 Failure check_dtypes(const Call& call, Mode mode) {  // group 2
     const bool mx = mode == Mode::mx;
-    const std::pair<Argument, aclDataType> expected[] = {
-        {kPertokenScale, mx ? ACL_FLOAT8_E8M0 : ACL_FLOAT}, {kBias, ACL_BF16},      {kGroupList, ACL_INT64},
-        {kSharedInput, ACL_BF16},                           {kOut, ACL_FLOAT},      {kRowIndex, ACL_INT64},
-        {kLogit, ACL_FLOAT}};
+    const std::pair<Argument, aclDataType> expected[] = {{kPertokenScale, mx ? ACL_FLOAT8_E8M0 : ACL_FLOAT},
+                                                         {kBias, ACL_BF16},
+                                                         {kGroupList, ACL_INT64},
+                                                         {kSharedInput, ACL_BF16},
+                                                         {kOut, ACL_FLOAT},
+                                                         {kRowIndex, ACL_INT64},
+                                                         {kLogit, ACL_FLOAT}};
     for (const auto& [argument, dtype] : expected) {
         if (Failure failed = require_dtype(call, argument, dtype)) return failed;
     }
@@ -64,9 +67,8 @@ Failure check_dtypes(const Call& call, Mode mode) {  // group 2
 Failure check_ranks(const Call& call, Mode mode) {  // group 3
     const bool mx = mode == Mode::mx;
     const std::pair<Argument, int> expected[] = {
-        {kX1, 2},  {kX2, 3},      {kScale, mx ? 4 : 3}, {kGroupList, 1},
-        {kLogit, 1}, {kRowIndex, 1}, {kOut, 2},         {kPertokenScale, mx ? 3 : 1},
-        {kBias, 2},  {kSharedInput, 2}};
+        {kX1, 2},       {kX2, 3},  {kScale, mx ? 4 : 3},         {kGroupList, 1}, {kLogit, 1},
+        {kRowIndex, 1}, {kOut, 2}, {kPertokenScale, mx ? 3 : 1}, {kBias, 2},      {kSharedInput, 2}};
     for (const auto& [argument, rank] : expected) {
         if (Failure failed = require_rank(call, argument, rank)) return failed;
     }
@@ -145,8 +147,8 @@ Failure check_formats(const Call& call) {  // group 9
     if (call[kX2].format != ACL_FORMAT_ND && call[kX2].format != ACL_FORMAT_FRACTAL_NZ) {
         return invalid("x2 format: expected ND or FRACTAL_NZ, got ", format_name(call[kX2].format));
     }
-    for (const Argument argument : {kX1, kPertokenScale, kScale, kGroupList, kLogit, kRowIndex, kOut, kBias,
-                                    kSharedInput}) {
+    for (const Argument argument :
+         {kX1, kPertokenScale, kScale, kGroupList, kLogit, kRowIndex, kOut, kBias, kSharedInput}) {
         if (call.has(argument) && is_private_format(call[argument].format)) {
             return invalid(argument_name(argument), " format: expected ND, got ", format_name(call[argument].format));
         }
@@ -192,18 +194,18 @@ void fill(const Call& call, const Extents& size, Mode mode, Plan* plan) {
 Failure check_ascend_950(const Call& call, Plan* plan) {
     const bool transposed = plan->x2_transposed;
     Mode mode = Mode::mx;
-    Failure failed = first_failure([&] { return find_mode(call, &mode); },      // 0
-                                   [&] { return check_offset(call); },          // 1
-                                   [&] { return check_dtypes(call, mode); },    // 2
-                                   [&] { return check_ranks(call, mode); });    // 3
+    Failure failed = first_failure([&] { return find_mode(call, &mode); },    // 0
+                                   [&] { return check_offset(call); },        // 1
+                                   [&] { return check_dtypes(call, mode); },  // 2
+                                   [&] { return check_ranks(call, mode); });  // 3
     if (failed) return failed;
     const Extents size = extents_of(call, transposed);
-    failed = first_failure([&] { return check_attributes(call); },                       // 4
-                           [&] { return check_extents(call, size); },                    // 5
-                           [&] { return check_shapes(call, size, transposed, mode); },   // 6, 7
-                           [&] { return check_shared_input(call, size); },               // 7
-                           [&] { return check_fp4(call, size, transposed); },            // 8
-                           [&] { return check_formats(call); },                          // 9
+    failed = first_failure([&] { return check_attributes(call); },                      // 4
+                           [&] { return check_extents(call, size); },                   // 5
+                           [&] { return check_shapes(call, size, transposed, mode); },  // 6, 7
+                           [&] { return check_shared_input(call, size); },              // 7
+                           [&] { return check_fp4(call, size, transposed); },           // 8
+                           [&] { return check_formats(call); },                         // 9
                            [&] { return check_tiling(call, size); });
     if (failed) return failed;
     fill(call, size, mode, plan);

@@ -19,8 +19,9 @@ Failure check_offset(const Call& call) {  // (1)
 
 Failure check_dtypes(const Call& call) {  // (2)
     constexpr std::pair<Argument, aclDataType> kExpected[] = {
-        {kScale, ACL_FLOAT8_E8M0}, {kRowIndex, ACL_INT64},   {kPertokenScale, ACL_FLOAT8_E8M0}, {kBias, ACL_BF16},
-        {kGroupList, ACL_INT64},   {kSharedInput, ACL_BF16}, {kLogit, ACL_FLOAT},               {kOut, ACL_FLOAT}};
+        {kScale, ACL_FLOAT8_E8M0}, {kRowIndex, ACL_INT64},  {kPertokenScale, ACL_FLOAT8_E8M0},
+        {kBias, ACL_BF16},         {kGroupList, ACL_INT64}, {kSharedInput, ACL_BF16},
+        {kLogit, ACL_FLOAT},       {kOut, ACL_FLOAT}};
     for (const auto& [argument, dtype] : kExpected) {
         if (Failure failed = require_dtype(call, argument, dtype)) return failed;
     }
@@ -39,9 +40,9 @@ Failure check_ranks(const Call& call) {  // (4)
     if (call[kX2].storage.rank() != 5) {
         return invalid("x2 storage rank: expected 5, got ", call[kX2].storage.rank());
     }
-    constexpr std::pair<Argument, int> kExpected[] = {{kX1, 2},        {kX2, 3},      {kScale, 4}, {kPertokenScale, 3},
-                                                      {kGroupList, 1}, {kLogit, 1},   {kRowIndex, 1},
-                                                      {kOut, 2},       {kBias, 2},    {kSharedInput, 2}};
+    constexpr std::pair<Argument, int> kExpected[] = {
+        {kX1, 2},    {kX2, 3},       {kScale, 4}, {kPertokenScale, 3}, {kGroupList, 1},
+        {kLogit, 1}, {kRowIndex, 1}, {kOut, 2},   {kBias, 2},          {kSharedInput, 2}};
     for (const auto& [argument, rank] : kExpected) {
         if (Failure failed = require_rank(call, argument, rank)) return failed;
     }
@@ -94,8 +95,8 @@ Failure check_formats(const Call& call) {  // (8)
         return invalid("x2 format: expected FRACTAL_NZ for FLOAT8_E4M3FN x1 with FLOAT4_E2M1 x2, got ",
                        format_name(call[kX2].format));
     }
-    for (const Argument argument : {kX1, kScale, kPertokenScale, kGroupList, kLogit, kRowIndex, kOut, kBias,
-                                    kSharedInput}) {
+    for (const Argument argument :
+         {kX1, kScale, kPertokenScale, kGroupList, kLogit, kRowIndex, kOut, kBias, kSharedInput}) {
         if (call.has(argument) && is_private_format(call[argument].format)) {
             return invalid(argument_name(argument), " format: expected ND, got ", format_name(call[argument].format));
         }

@@ -31,10 +31,17 @@ Extents extents_of(const Call& call) {
 }
 
 Failure check_dtypes(const Call& call) {  // a1
-    constexpr std::pair<Argument, aclDataType> kExpected[] = {
-        {kX1, ACL_INT8},          {kX2, ACL_INT4},        {kScale, ACL_INT64},    {kRowIndex, ACL_INT64},
-        {kOffset, ACL_FLOAT},     {kBias, ACL_FLOAT},     {kPertokenScale, ACL_FLOAT}, {kGroupList, ACL_INT64},
-        {kSharedInput, ACL_BF16}, {kLogit, ACL_FLOAT},    {kOut, ACL_FLOAT}};
+    constexpr std::pair<Argument, aclDataType> kExpected[] = {{kX1, ACL_INT8},
+                                                              {kX2, ACL_INT4},
+                                                              {kScale, ACL_INT64},
+                                                              {kRowIndex, ACL_INT64},
+                                                              {kOffset, ACL_FLOAT},
+                                                              {kBias, ACL_FLOAT},
+                                                              {kPertokenScale, ACL_FLOAT},
+                                                              {kGroupList, ACL_INT64},
+                                                              {kSharedInput, ACL_BF16},
+                                                              {kLogit, ACL_FLOAT},
+                                                              {kOut, ACL_FLOAT}};
     for (const auto& [argument, dtype] : kExpected) {
         if (Failure failed = require_dtype(call, argument, dtype)) return failed;
     }
@@ -109,8 +116,7 @@ Failure check_shared_rows(const Call& call, const Extents& size) {  // b19, a 64
 }
 
 Failure check_not_empty(const Call& call) {  // b20, b21, d1
-    for (const Argument argument :
-         {kPertokenScale, kX1, kX2, kScale, kGroupList, kSharedInput, kLogit, kRowIndex}) {
+    for (const Argument argument : {kPertokenScale, kX1, kX2, kScale, kGroupList, kSharedInput, kLogit, kRowIndex}) {
         if (call.has(argument) && call[argument].view.has_zero()) {
             return invalid(argument_name(argument), " shape: expected no empty tensor, got ",
                            call[argument].view.str());
@@ -120,8 +126,8 @@ Failure check_not_empty(const Call& call) {  // b20, b21, d1
 }
 
 Failure check_formats(const Call& call) {  // c1
-    for (const Argument argument : {kX1, kScale, kBias, kPertokenScale, kGroupList, kSharedInput, kLogit, kRowIndex,
-                                    kOffset, kOut}) {
+    for (const Argument argument :
+         {kX1, kScale, kBias, kPertokenScale, kGroupList, kSharedInput, kLogit, kRowIndex, kOffset, kOut}) {
         if (call.has(argument) && call[argument].format != ACL_FORMAT_ND) {
             return invalid(argument_name(argument), " format: expected ND, got ", format_name(call[argument].format));
         }
@@ -160,8 +166,7 @@ void fill(const Call& call, const Extents& size, Plan* plan) {
                                  " is taken as transposed, which this operator cannot do on ", call.soc->name,
                                  "; make x1 contiguous and give it compact strides");
     } else if (size.k > kMostInner) {
-        plan->unsupported = text("k = ", size.k, " is more than ", kMostInner, ", the longest row on ",
-                                 call.soc->name);
+        plan->unsupported = text("k = ", size.k, " is more than ", kMostInner, ", the longest row on ", call.soc->name);
     }
     if (!plan->unsupported.empty()) plan->path = Path::unsupported;
 }
@@ -176,24 +181,23 @@ Failure check_atlas_a2_a3(const Call& call, Plan* plan) {
     const auto length = [&](Argument argument, int64_t expected, const char* meaning) {
         return [&call, argument, expected, meaning] { return check_length(call, argument, expected, meaning); };
     };
-    Failure failed = first_failure(
-        [&] { return check_dtypes(call); },               // a1
-        [&] { return check_x1_x2(call, size); },          // b2..b4
-        [&] { return check_out(call, size); },            // b5..b7
-        [&] { return check_attributes(call); },           // b8, b9
-        shape(kScale, Dims{size.e, 1, size.n}),           // b10
-        shape(kOffset, Dims{size.e, 1, size.n}),          // b11
-        shape(kBias, Dims{size.e, size.n}),               // b12
-        length(kPertokenScale, size.m, "m"),              // b13
-        length(kGroupList, size.e, "e"),                  // b14
-        [&] { return check_shared_input(call, size); },   // b15
-        length(kLogit, size.m, "m"),                      // b16
-        length(kRowIndex, size.m, "m"),                   // b17
-        [&] { return check_shared_rows(call, size); },    // b19
-        [&] { return check_not_empty(call); },            // b20, b21
-        [&] { return check_formats(call); },              // c1
-        [&] { return check_tuning_config(call, size); },  // e1
-        [&] { return check_inferred_ranks(call); });
+    Failure failed = first_failure([&] { return check_dtypes(call); },               // a1
+                                   [&] { return check_x1_x2(call, size); },          // b2..b4
+                                   [&] { return check_out(call, size); },            // b5..b7
+                                   [&] { return check_attributes(call); },           // b8, b9
+                                   shape(kScale, Dims{size.e, 1, size.n}),           // b10
+                                   shape(kOffset, Dims{size.e, 1, size.n}),          // b11
+                                   shape(kBias, Dims{size.e, size.n}),               // b12
+                                   length(kPertokenScale, size.m, "m"),              // b13
+                                   length(kGroupList, size.e, "e"),                  // b14
+                                   [&] { return check_shared_input(call, size); },   // b15
+                                   length(kLogit, size.m, "m"),                      // b16
+                                   length(kRowIndex, size.m, "m"),                   // b17
+                                   [&] { return check_shared_rows(call, size); },    // b19
+                                   [&] { return check_not_empty(call); },            // b20, b21
+                                   [&] { return check_formats(call); },              // c1
+                                   [&] { return check_tuning_config(call, size); },  // e1
+                                   [&] { return check_inferred_ranks(call); });
     if (failed) return failed;
     fill(call, size, plan);
     return {};

@@ -7,7 +7,7 @@ namespace {
 // E4: one message for all offenders.
 constexpr Argument kRequired[] = {kX1, kX2, kScale, kGroupList, kPertokenScale, kLogit, kRowIndex};
 constexpr Argument kMustBeNull[] = {kAntiquantScale, kAntiquantOffset};
-constexpr Argument kInputs[] = {kX1,        kX2,        kScale,       kBias,  kOffset,  kPertokenScale,
+constexpr Argument kInputs[] = {kX1,        kX2,          kScale, kBias,    kOffset, kPertokenScale,
                                 kGroupList, kSharedInput, kLogit, kRowIndex};
 
 constexpr int64_t kInt4PerInt32 = 8;
@@ -40,9 +40,9 @@ void transpose_scale(Layout& scale) {
 
 Failure check_a2_ranks(const Call& call) {
     const auto at_least_2 = [&](Argument argument) {
-        return call[argument].view.rank() >= 2 ? Failure{}
-                                               : invalid(argument_name(argument), " rank: expected at least 2, got ",
-                                                         call[argument].view.rank());
+        return call[argument].view.rank() >= 2
+                   ? Failure{}
+                   : invalid(argument_name(argument), " rank: expected at least 2, got ", call[argument].view.rank());
     };
     const auto storage_rank = [&] {
         // a contiguous ND x2 has its storage shape derived from the view again
@@ -55,10 +55,10 @@ Failure check_a2_ranks(const Call& call) {
     const auto exactly = [&](Argument argument, int rank) {
         return [&call, argument, rank] { return require_rank(call, argument, rank); };
     };
-    return first_failure(storage_rank, [&] { return at_least_2(kX1); }, [&] { return at_least_2(kOut); },
-                         exactly(kScale, 3), exactly(kOffset, 3), exactly(kBias, 2), exactly(kPertokenScale, 1),
-                         exactly(kGroupList, 1), exactly(kSharedInput, 2), exactly(kLogit, 1),
-                         exactly(kRowIndex, 1));
+    return first_failure(
+        storage_rank, [&] { return at_least_2(kX1); }, [&] { return at_least_2(kOut); }, exactly(kScale, 3),
+        exactly(kOffset, 3), exactly(kBias, 2), exactly(kPertokenScale, 1), exactly(kGroupList, 1),
+        exactly(kSharedInput, 2), exactly(kLogit, 1), exactly(kRowIndex, 1));
 }
 
 }  // namespace
@@ -93,8 +93,8 @@ Failure check_entry(Call& call) {
         return invalid("x2 rank: expected at least 2, got ", call[kX2].view.rank());
     }
     if (attributes.transpose_x1 || (attributes.transpose_x2 && !is_950)) {  // E7
-        return invalid("transposeX1 / transposeX2: expected false / false", is_950 ? " or false / true" : "",
-                       " on ", call.soc->name, ", got ", attributes.transpose_x1 ? "true" : "false", " / ",
+        return invalid("transposeX1 / transposeX2: expected false / false", is_950 ? " or false / true" : "", " on ",
+                       call.soc->name, ", got ", attributes.transpose_x1 ? "true" : "false", " / ",
                        attributes.transpose_x2 ? "true" : "false");
     }
     if (!is_950) {  // E8
@@ -110,9 +110,8 @@ Failure check_entry(Call& call) {
     }
     for (const Argument argument : {kX1, kX2}) {  // E9
         if (!is_mx_dtype(call[argument].dtype)) {
-            return invalid(argument_name(argument),
-                           " dtype: expected FLOAT8_E5M2, FLOAT8_E4M3FN or FLOAT4_E2M1 on ", call.soc->name, ", got ",
-                           dtype_name(call[argument].dtype));
+            return invalid(argument_name(argument), " dtype: expected FLOAT8_E5M2, FLOAT8_E4M3FN or FLOAT4_E2M1 on ",
+                           call.soc->name, ", got ", dtype_name(call[argument].dtype));
         }
     }
     return {};
@@ -166,8 +165,8 @@ Failure require_shape(const Call& call, Argument argument, const Dims& expected,
 
 const char* argument_name(Argument argument) {
     static constexpr const char* kNames[kArguments] = {
-        "x1",           "x2",        "scale",       "bias",  "offset",   "antiquantScale", "antiquantOffset",
-        "pertokenScale", "groupList", "sharedInput", "logit", "rowIndex", "out"};
+        "x1",        "x2",          "scale", "bias",     "offset", "antiquantScale", "antiquantOffset", "pertokenScale",
+        "groupList", "sharedInput", "logit", "rowIndex", "out"};
     return kNames[argument];
 }
 

@@ -20,9 +20,8 @@ namespace {
 constexpr int64_t kColumns = 512;
 
 void for_column_blocks(int64_t n, const std::function<void(int64_t, int64_t)>& work) {
-    ThreadPool::shared().run((n + kColumns - 1) / kColumns, [&](int64_t block) {
-        work(block * kColumns, std::min(n, (block + 1) * kColumns));
-    });
+    ThreadPool::shared().run((n + kColumns - 1) / kColumns,
+                             [&](int64_t block) { work(block * kColumns, std::min(n, (block + 1) * kColumns)); });
 }
 
 std::vector<int64_t> row_order(int64_t rows, uint64_t seed) {
@@ -91,8 +90,8 @@ void Result::store() {
     for (int64_t row = 0; row < rows_; ++row) {
         for (int64_t n = 0; n < n_; ++n) {
             const int64_t element = row * out_.stride(0) + n * out_.stride(1);
-            std::memcpy(out_.base() + element * static_cast<int64_t>(sizeof(float)), &copy_[static_cast<size_t>(row * n_ + n)],
-                        sizeof(float));
+            std::memcpy(out_.base() + element * static_cast<int64_t>(sizeof(float)),
+                        &copy_[static_cast<size_t>(row * n_ + n)], sizeof(float));
         }
     }
 }

@@ -14,8 +14,7 @@ public:
     // Zero, or shared input times its weight in the rows from the offset on.
     void initialize(const Plan& plan, const Operand* shared);
     // Row first_row + i of the call, times its factor, is added to out's row; values is rows * n.
-    void add_rows(const Routing& routing, int64_t first_row, int64_t rows, const float* values,
-                  const float* factors);
+    void add_rows(const Routing& routing, int64_t first_row, int64_t rows, const float* values, const float* factors);
     void store();
 
 private:

@@ -116,8 +116,7 @@ const uint8_t* codes_along_k(const Weights& weights, int64_t first, const Block&
 
 const uint8_t* fetch_codes(const Weights& weights, int64_t expert, const Block& block, Scratch& scratch,
                            ptrdiff_t* stride) {
-    const int64_t first =
-        expert * weights.expert_stride + block.k0 * weights.k_stride + block.n0 * weights.n_stride;
+    const int64_t first = expert * weights.expert_stride + block.k0 * weights.k_stride + block.n0 * weights.n_stride;
     const int per_byte = 8 / weights.bits;
     const auto whole = [&](int64_t other_stride) {
         return (weights.expert_stride % per_byte == 0) && (other_stride % per_byte == 0);
@@ -172,7 +171,8 @@ void multiply_columns(const Segment& segment, const float* left, const Weights& 
     std::fill(sums, sums + segment.rows * kPanelColumns, 0.0F);
     if (start != nullptr) {
         for (int n = 0; n < columns; ++n) sums[table.position[n]] = start[segment.expert * weights.n + n0 + n];
-        for (int64_t row = 1; row < segment.rows; ++row) std::copy(sums, sums + kPanelColumns, sums + row * kPanelColumns);
+        for (int64_t row = 1; row < segment.rows; ++row)
+            std::copy(sums, sums + kPanelColumns, sums + row * kPanelColumns);
     }
     const std::vector<int> heights = strip_heights(segment.rows, isa.strip_rows);
     for (int64_t k0 = 0; k0 < weights.k; k0 += kPanelDepth) {
@@ -219,8 +219,7 @@ std::vector<Pass> plan_passes(const std::vector<int64_t>& first_row, int64_t flo
         for (int64_t row = first_row[g]; row < first_row[g + 1];) {
             if (passes.empty() || passes.back().rows >= budget) passes.push_back({row, 0, {}});
             Pass& pass = passes.back();
-            const int64_t rows =
-                std::min({first_row[g + 1] - row, kMostSegmentRows, budget - pass.rows});
+            const int64_t rows = std::min({first_row[g + 1] - row, kMostSegmentRows, budget - pass.rows});
             pass.segments.push_back({static_cast<int64_t>(g), pass.rows, rows});
             pass.rows += rows;
             row += rows;

@@ -25,7 +25,8 @@ namespace gmmfr {
 
 const Kernels* avx2_kernels() {
     using namespace isa_avx2;
-    static constexpr Kernels kTable{"avx2", kStripColumns, kStripRows, kLanes, decode, unpack_rows, transpose, multiply};
+    static constexpr Kernels kTable{"avx2", kStripColumns, kStripRows, kLanes,
+                                    decode, unpack_rows,   transpose,  multiply};
     return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") ? &kTable : nullptr;
 }
 

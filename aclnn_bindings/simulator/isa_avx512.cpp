@@ -3,7 +3,8 @@
 #if defined(__x86_64__)
 
 #if defined(__clang__)
-#pragma clang attribute push(__attribute__((target("avx512f,avx512bw,avx512dq,avx512vl,avx2,fma"))), apply_to = function)
+#pragma clang attribute push(__attribute__((target("avx512f,avx512bw,avx512dq,avx512vl,avx2,fma"))), \
+                             apply_to = function)
 #else
 #pragma GCC push_options
 #pragma GCC target("avx512f,avx512bw,avx512dq,avx512vl,avx2,fma")
@@ -25,9 +26,11 @@ namespace gmmfr {
 
 const Kernels* avx512_kernels() {
     using namespace isa_avx512;
-    static constexpr Kernels kTable{"avx512", kStripColumns, kStripRows, kLanes, decode, unpack_rows, transpose, multiply};
+    static constexpr Kernels kTable{"avx512", kStripColumns, kStripRows, kLanes,
+                                    decode,   unpack_rows,   transpose,  multiply};
     const bool here = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
-                      __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("fma");
+                      __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl") &&
+                      __builtin_cpu_supports("fma");
     return here ? &kTable : nullptr;
 }
 

@@ -31,7 +31,8 @@ const Kernels& choose() {
 
 const Kernels* baseline_kernels() {
     using namespace isa_baseline;
-    static constexpr Kernels kTable{"baseline", kStripColumns, kStripRows, kLanes, decode, unpack_rows, transpose, multiply};
+    static constexpr Kernels kTable{"baseline", kStripColumns, kStripRows, kLanes,
+                                    decode,     unpack_rows,   transpose,  multiply};
     return &kTable;
 }
 

@@ -124,9 +124,9 @@ static void decode(CodeFormat format, const uint8_t* codes, ptrdiff_t stride, in
 #endif
 
 // Numbers of the bytes from .. from + 7 of a and b in turn; b's numbers start at size.
-#define GMMFR_ZIP(from, size)                                                                             \
+#define GMMFR_ZIP(from, size)                                                                              \
     (from), (from) + (size), (from) + 1, (from) + 1 + (size), (from) + 2, (from) + 2 + (size), (from) + 3, \
-        (from) + 3 + (size), (from) + 4, (from) + 4 + (size), (from) + 5, (from) + 5 + (size), (from) + 6,  \
+        (from) + 3 + (size), (from) + 4, (from) + 4 + (size), (from) + 5, (from) + 5 + (size), (from) + 6, \
         (from) + 6 + (size), (from) + 7, (from) + 7 + (size)
 
 GMMFR_INLINE void interleave(Bytes& low, Bytes& high, const Bytes& a, const Bytes& b) {

@@ -39,12 +39,9 @@ struct Inputs {
 };
 
 Failure open_inputs(const Launch& launch, Inputs* inputs) {
-    const std::pair<Argument, Operand*> all[] = {{kX1, &inputs->x1},
-                                                 {kX2, &inputs->x2},
-                                                 {kScale, &inputs->scale},
-                                                 {kPertokenScale, &inputs->pertoken_scale},
-                                                 {kBias, &inputs->bias},
-                                                 {kSharedInput, &inputs->shared}};
+    const std::pair<Argument, Operand*> all[] = {{kX1, &inputs->x1},       {kX2, &inputs->x2},
+                                                 {kScale, &inputs->scale}, {kPertokenScale, &inputs->pertoken_scale},
+                                                 {kBias, &inputs->bias},   {kSharedInput, &inputs->shared}};
     for (const auto& [argument, operand] : all) {
         if (!launch.plan->present[argument]) continue;
         if (Failure failed = operand->open(launch, argument)) return failed;
@@ -60,8 +57,8 @@ void decode_row(const Plan& plan, const Inputs& inputs, const float* table, int6
     const int64_t first = row * x.stride(0), along_k = x.stride(1);
     for (int64_t k0 = 0; k0 < plan.k; k0 += kScaleSpan) {
         const int64_t block = k0 / kScaleSpan;
-        const float factor = e8m0_to_float(scale.load<uint8_t>(row * scale.stride(0) + block / 2 * scale.stride(1) +
-                                                               block % 2 * scale.stride(2)));
+        const float factor = e8m0_to_float(
+            scale.load<uint8_t>(row * scale.stride(0) + block / 2 * scale.stride(1) + block % 2 * scale.stride(2)));
         const int64_t end = std::min<int64_t>(plan.k, k0 + kScaleSpan);
         for (int64_t k = k0; k < end; ++k) {
             const int64_t element = first + k * along_k;
@@ -99,8 +96,7 @@ std::vector<float> read_bias(const Plan& plan, const Operand& bias) {
 
 Weights weights_of(const Plan& plan, const Operand& x2) {
     const int n_axis = plan.x2_transposed ? 1 : 2;
-    return {code_format(x2.layout().dtype), bits_of(x2.layout().dtype), x2.base(),
-            plan.k,                         plan.n,                     x2.stride(0),
+    return {code_format(x2.layout().dtype), bits_of(x2.layout().dtype), x2.base(), plan.k, plan.n, x2.stride(0),
             x2.stride(3 - n_axis),          x2.stride(n_axis)};
 }
 

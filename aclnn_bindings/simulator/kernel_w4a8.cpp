@@ -107,8 +107,7 @@ struct Columns {
             scale.push_back(as_float(static_cast<uint32_t>(word & kScaleBits)));
             bias.push_back(inputs.bias.load<float>(expert * inputs.bias.stride(0) + n * inputs.bias.stride(1)));
             if (!inputs.offset.opened()) continue;
-            offset.push_back(
-                inputs.offset.load<float>(expert * inputs.offset.stride(0) + n * inputs.offset.stride(2)));
+            offset.push_back(inputs.offset.load<float>(expert * inputs.offset.stride(0) + n * inputs.offset.stride(2)));
         }
     }
 };
@@ -190,8 +189,9 @@ Failure run_w4a8(const Launch& launch, const Routing& routing) {
     if (Failure failed = open_inputs(launch, &inputs)) return failed;
     Result result;
     if (Failure failed = result.open(launch)) return failed;
-    const Weights weights{CodeFormat::int4,    4,     inputs.x2.base(),   plan.k, plan.n, inputs.x2.stride(0),
-                          inputs.x2.stride(1), inputs.x2.stride(2)};
+    const Weights weights{
+        CodeFormat::int4,   4, inputs.x2.base(), plan.k, plan.n, inputs.x2.stride(0), inputs.x2.stride(1),
+        inputs.x2.stride(2)};
     const std::vector<float> factors = row_factors(routing, inputs.pertoken_scale);
     std::vector<int64_t> half_rows;
     for (const int64_t row : routing.first_row) half_rows.push_back(2 * row);

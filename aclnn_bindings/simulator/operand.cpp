@@ -53,8 +53,8 @@ Failure Operand::open(const Launch& launch, Argument argument) {
     std::string why;
     block_ = device_memory().pin(extent.start, extent.bytes, &why);
     if (block_) return {};
-    return failure(kAddressError, name, " with shape ", layout_->view.str(), " and dtype ",
-                   dtype_name(layout_->dtype), ": ", why);
+    return failure(kAddressError, name, " with shape ", layout_->view.str(), " and dtype ", dtype_name(layout_->dtype),
+                   ": ", why);
 }
 
 float bf16_to_float(uint16_t bits) {

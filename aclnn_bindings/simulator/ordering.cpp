@@ -59,7 +59,8 @@ bool touch(const Access& access, const Record& record) {
 Failure conflict(const Access& access, const Record& record) {
     return failure(ACL_ERROR_RT_PARAM_INVALID, access.name, ": ", access.write ? "writing" : "reading", " ",
                    access.bytes, " bytes at ", access.address, " may happen while ", record.what, " ",
-                   record.write ? "writes" : "reads", " them: nothing orders the two (record an event and wait for "
+                   record.write ? "writes" : "reads",
+                   " them: nothing orders the two (record an event and wait for "
                    "it, or synchronise)");
 }
 
@@ -129,9 +130,8 @@ Failure order_free(const void* address) {
     all.records.erase(found);
     for (const Record& record : records) {
         if (over(all.host, record)) continue;
-        return failure(ACL_ERROR_RT_MEMORY_FREE, "memory at ", address, " is freed while ", record.what,
-                       " may still ", record.write ? "write" : "read",
-                       " it: synchronise the stream first (the memory is freed now)");
+        return failure(ACL_ERROR_RT_MEMORY_FREE, "memory at ", address, " is freed while ", record.what, " may still ",
+                       record.write ? "write" : "read", " it: synchronise the stream first (the memory is freed now)");
     }
     return {};
 }
@@ -179,8 +179,7 @@ std::vector<Access> accesses_of(const Launch& launch) {
         const bool consumed = argument == kX1 && plan.path == Path::w4a8 && layout.contiguous();
         const bool written = argument == kOut || consumed;
         const bool gaps = !is_nz(layout.format) && layout.bytes() < extent.bytes;
-        accesses.push_back(
-            {argument_name(static_cast<Argument>(argument)), extent.start, extent.bytes, written, gaps});
+        accesses.push_back({argument_name(static_cast<Argument>(argument)), extent.start, extent.bytes, written, gaps});
     }
     if (plan.workspace > 0) accesses.push_back({"workspace", launch.workspace, launch.workspace_size, true});
     return accesses;

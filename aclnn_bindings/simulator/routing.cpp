@@ -38,8 +38,8 @@ Failure read_routing(const Plan& plan, const Operand& group_list, const Operand&
     for (int64_t i = 0; i < rows; ++i) {
         const auto target = row_index.load<int64_t>(i * row_index.stride(0));
         if (target < 0 || target >= plan.rows) {
-            return failure(kValueError, "rowIndex[", i, "] = ", target, ": expected 0 to ", plan.rows - 1,
-                           " (out has ", plan.rows, " rows)");
+            return failure(kValueError, "rowIndex[", i, "] = ", target, ": expected 0 to ", plan.rows - 1, " (out has ",
+                           plan.rows, " rows)");
         }
         routing->row_index[static_cast<size_t>(i)] = target;
         routing->logit[static_cast<size_t>(i)] = logit.load<float>(i * logit.stride(0));

@@ -28,10 +28,11 @@ Clock::time_point Mark::time() const {
     return time_;
 }
 
-Stream::Stream(int32_t device) : state_(std::make_shared<State>()), device_(device), id_([] {
-    static std::atomic<uint64_t> made{0};
-    return made.fetch_add(1) + 1;
-}()) {}
+Stream::Stream(int32_t device)
+    : state_(std::make_shared<State>()), device_(device), id_([] {
+          static std::atomic<uint64_t> made{0};
+          return made.fetch_add(1) + 1;
+      }()) {}
 
 bool Stream::submit(Task task) {
     std::lock_guard<std::mutex> lock(state_->mutex);

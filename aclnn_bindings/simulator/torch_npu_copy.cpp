@@ -93,8 +93,8 @@ Failure look_up(const char* name, const aclTensor* handle, std::shared_ptr<Tenso
     if (!*tensor) return failure(ACLNN_ERR_PARAM_INVALID, name, ": ", tensors().explain(handle));
     *layout = (*tensor)->snapshot();
     if (bits_of(layout->dtype) % 8 == 0 && bits_of(layout->dtype) > 0 && !is_private_format(layout->format)) return {};
-    return failure(ACLNN_ERR_PARAM_INVALID, name, ": ", dtype_name(layout->dtype), " in ",
-                   format_name(layout->format), " is not simulated");
+    return failure(ACLNN_ERR_PARAM_INVALID, name, ": ", dtype_name(layout->dtype), " in ", format_name(layout->format),
+                   " is not simulated");
 }
 
 Failure prepare(Transfer* transfer, const aclTensor* target, const aclTensor* source) {

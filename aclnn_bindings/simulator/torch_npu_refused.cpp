@@ -22,12 +22,14 @@ int refuse(const char* name) noexcept {
 
 }  // namespace
 
-#define REFUSE_WITH_CODE(name) \
-    GMMFR_EXPORT int name(void) { return refuse(#name); }
-#define REFUSE_WITH_NULL(name)       \
-    GMMFR_EXPORT void* name(void) {  \
-        refuse(#name);               \
-        return nullptr;              \
+#define REFUSE_WITH_CODE(name)    \
+    GMMFR_EXPORT int name(void) { \
+        return refuse(#name);     \
+    }
+#define REFUSE_WITH_NULL(name)      \
+    GMMFR_EXPORT void* name(void) { \
+        refuse(#name);              \
+        return nullptr;             \
     }
 #define REFUSE_WITH_ZERO(name)         \
     GMMFR_EXPORT uint64_t name(void) { \

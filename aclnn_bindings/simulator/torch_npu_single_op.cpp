@@ -21,8 +21,10 @@ void drop_description(const void* description) {
 
 }  // namespace
 
-#define ACCEPT(name) \
-    GMMFR_EXPORT aclError name(void) { return ACL_SUCCESS; }
+#define ACCEPT(name)                   \
+    GMMFR_EXPORT aclError name(void) { \
+        return ACL_SUCCESS;            \
+    }
 
 GMMFR_EXPORT void* aclCreateTensorDesc(void) {
     return make_description();

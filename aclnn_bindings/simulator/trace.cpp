@@ -65,12 +65,13 @@ const char* last_call() {
     }
     const Attributes& attributes = last.call.attributes;
     const auto& tuning = last.call.tuning_config;
-    words += text("}, \"dtype\": ", attributes.dtype, ", \"sharedInputWeight\": ",
-                  number(attributes.shared_input_weight), ", \"sharedInputOffset\": ", attributes.shared_input_offset,
-                  ", \"transposeX1\": ", boolean(attributes.transpose_x1), ", \"transposeX2\": ",
-                  boolean(attributes.transpose_x2), ", \"groupListType\": ", attributes.group_list_type,
-                  ", \"tuningConfig\": ", tuning ? list(tuning->data(), tuning->data() + tuning->size()) : "null",
-                  ", \"deterministic\": ", boolean(last.call.deterministic), "}");
+    words += text(
+        "}, \"dtype\": ", attributes.dtype, ", \"sharedInputWeight\": ", number(attributes.shared_input_weight),
+        ", \"sharedInputOffset\": ", attributes.shared_input_offset,
+        ", \"transposeX1\": ", boolean(attributes.transpose_x1),
+        ", \"transposeX2\": ", boolean(attributes.transpose_x2), ", \"groupListType\": ", attributes.group_list_type,
+        ", \"tuningConfig\": ", tuning ? list(tuning->data(), tuning->data() + tuning->size()) : "null",
+        ", \"deterministic\": ", boolean(last.call.deterministic), "}");
     last.words = std::move(words);
     return last.words.c_str();
 }
