@@ -249,8 +249,7 @@ void MemoryMistakes()
         return call.Run();
     });
     Show("allocation with the wrong element size", [](Call &call) {
-        call.rowIndex.Create(std::vector<float>(M / 4, 0.0f), {M}, ACL_INT64);
-        call.rowIndex.Describe(static_cast<float *>(call.rowIndex.address) + 8, call.rowIndex.shape);
+        call.x2.Create(std::vector<uint8_t>(E * K * N / 2), {E, K, N}, ACL_FLOAT8_E4M3FN);
         return call.Run();
     });
     Show("copy past the end", [](Call &call) {
