@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from aclnn_bindings._acl import ffi
 from aclnn_bindings.errors import AclError, BindingError, ForkedProcessError
 from aclnn_bindings.functions import Functions
+from aclnn_bindings.handles import exit_begun
 from aclnn_bindings.memory import MemoryPool
 from aclnn_bindings.streams import StreamPool
 
@@ -33,6 +34,10 @@ _OTHER_OWNERS = ("torch_npu", "acl")
 _ADDRESS = "uintptr_t"
 
 _started: weakref.WeakSet[Runtime] = weakref.WeakSet()
+
+
+def _has_other_owner() -> bool:
+    return any(name in sys.modules for name in _OTHER_OWNERS)
 
 
 def _mark_forked() -> None:
@@ -99,7 +104,12 @@ class Runtime:
 
     @property
     def usable(self) -> bool:
-        """Whether handles of this runtime can still be released."""
+        """Whether handles of this runtime can still be released.
+
+        At exit another owner may have ended the runtime before us.
+        """
+        if exit_begun() and _has_other_owner():
+            return False
         return self.started and not self.forked and not self.ended
 
     def start(self) -> None:
@@ -127,7 +137,7 @@ class Runtime:
         """At exit: release what is idle and take our count of aclInit back, if the runtime is ours alone."""
         if not self.usable:
             return
-        if self.owned and not any(name in sys.modules for name in _OTHER_OWNERS):
+        if self.owned and not _has_other_owner():
             for context in self._contexts.values():
                 with suppress(BindingError):  # a device that is lost takes nothing back
                     context.release()

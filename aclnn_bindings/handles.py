@@ -40,6 +40,11 @@ weakref.finalize(_exit, _Exit)
 atexit.register(_exit.begin)
 
 
+def exit_begun() -> bool:
+    """Whether the interpreter runs its exit functions."""
+    return _exit.begun
+
+
 class Handle:
     """Handles of the library in one C cell, destroyed once: by :meth:`close`, by leaving a ``with`` block,
     or by the collector.

@@ -92,7 +92,10 @@ def adopt(
         for name, source in sources.items()
         if source is not None
     }
-    values: list[Any] = [*sources.values(), out]
+    # an address that a tensor owns counts as that tensor
+    values: list[Any] = [
+        value.owner if isinstance(value, DeviceAddress) else value for value in (*sources.values(), out)
+    ]
     on_device = [value for value in values if is_device_tensor(value) and value.device.type == "npu"]
     if not on_device:
         tensors = any(is_tensor(value) for value in values)
@@ -124,6 +127,16 @@ def as_source(name: str, value: Source, spec: TensorSpec | None) -> Array | Devi
     if spec is not None:
         _check_layout(name, describe_tensor(name, value, spec.dtype), spec)
     return DeviceAddress(value.untyped_storage().data_ptr(), owner=value)
+
+
+def in_place(inputs: Mapping[str, Any]) -> dict[str, Any]:
+    """The inputs of a call with addresses for its NPU tensors, which the call's problem was made from."""
+    return {
+        name: DeviceAddress(value.untyped_storage().data_ptr(), owner=value)
+        if is_device_tensor(value)
+        else value
+        for name, value in inputs.items()
+    }
 
 
 def current_stream(tensor: Any) -> int:

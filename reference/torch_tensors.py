@@ -99,6 +99,17 @@ def describe_tensor(name: str, tensor: Any, hint: str | None = None) -> TensorSp
     )
 
 
+def layout_key(tensor: Any) -> tuple[Any, ...]:
+    """Everything about a tensor that :func:`describe_tensor` looks at."""
+    return (
+        tuple(tensor.shape),
+        tensor.stride(),
+        tensor.storage_offset(),
+        tensor.dtype,
+        _format_number(tensor),
+    )
+
+
 def _element_format(name: str, tensor: Any, hint: str | None) -> str:
     kind = dtype_name(tensor)
     if hint is None:
@@ -122,12 +133,16 @@ def _packed_axis(shape: list[int], strides: list[int]) -> int:
     return ones[-1] if ones else len(shape) - 1
 
 
-def _format(name: str, tensor: Any) -> str:
-    """The layout of an NPU tensor as torch_npu knows it; every other tensor is plain."""
+def _format_number(tensor: Any) -> int:
+    """torch_npu's number of the layout; tensors of fewer than two axes and those elsewhere are plain."""
     torch_npu = sys.modules.get("torch_npu")
-    if tensor.device.type != "npu" or torch_npu is None:
-        return "ND"
-    number = int(torch_npu.get_npu_format(tensor))
+    if tensor.device.type != "npu" or torch_npu is None or tensor.dim() < 2:
+        return _PLAIN_FORMATS[0]
+    return int(torch_npu.get_npu_format(tensor))
+
+
+def _format(name: str, tensor: Any) -> str:
+    number = _format_number(tensor)
     if number in _PLAIN_FORMATS:
         return "ND"
     layout = _NZ_FORMATS.get(number, f"format {number}")
