@@ -23,7 +23,7 @@ if TYPE_CHECKING:
         RejectedError,
         SynchronizeTimeoutError,
     )
-    from aclnn_bindings.headers import include_directory
+    from aclnn_bindings.headers import include_directory, library_directory
     from aclnn_bindings.library import Library, find_library, simulator
     from aclnn_bindings.operator import InitialValueWarning, grouped_matmul_finalize_routing_v3
     from aclnn_bindings.phase_one import phase_one_status
@@ -42,6 +42,7 @@ _HOME = {
     "RejectedError": "errors",
     "SynchronizeTimeoutError": "errors",
     "include_directory": "headers",
+    "library_directory": "headers",
     "Library": "library",
     "find_library": "library",
     "simulator": "library",
@@ -70,6 +71,7 @@ __all__ = [
     "find_library",
     "grouped_matmul_finalize_routing_v3",
     "include_directory",
+    "library_directory",
     "phase_one_status",
     "simulator",
 ]

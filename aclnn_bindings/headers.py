@@ -22,3 +22,8 @@ def include_directory() -> Path:
         if (folder / "acl" / "acl.h").exists():
             return folder
     raise FileNotFoundError(f"no headers in {_PACKAGE / 'include'}: reinstall the package")
+
+
+def library_directory() -> Path:
+    """The folder of the simulator's libraries, under the vendor's names: for ``-L`` and ``LD_LIBRARY_PATH``."""
+    return LIBRARY_DIRECTORY

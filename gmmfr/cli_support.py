@@ -52,7 +52,7 @@ def console() -> Console:
     """Rich's console on standard output; wide enough for a table where that is no terminal."""
     from rich.console import Console
 
-    return Console(highlight=False, emoji=False, width=None if sys.stdout.isatty() else 240)
+    return Console(highlight=False, emoji=False, width=None if sys.stdout.isatty() else 1000)
 
 
 @contextmanager

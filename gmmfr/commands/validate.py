@@ -83,11 +83,12 @@ def print_report(call: Problem, report: Report, strict: bool, title: str) -> Non
     out.print(Text(line, style=f"bold {colour}"))
     if report.violations:
         table = Table(box=None, header_style="bold", pad_edge=False)
-        for column in ("level", "status", "violation", "source"):
-            table.add_column(column, overflow="fold", ratio={"violation": 4, "source": 2}.get(column))
+        for column in ("level", "status", "violation, and who says so"):
+            table.add_column(column, overflow="fold")
         for violation in report.violations:
             status = str(violation.status) if violation.status else ""
-            table.add_row(violation.level, status, Text(violation.message), Text(violation.source))
+            said = Text(f"{violation.message}\n").append(violation.source, style="dim")
+            table.add_row(violation.level, status, said)
         out.print(table)
     for line in report.unchecked:
         out.print(Text(f"not checked: {line}", style="dim"))
