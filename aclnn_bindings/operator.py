@@ -12,6 +12,7 @@ from aclnn_bindings.library import find_library
 from aclnn_bindings.plan import Plan, Validation
 from aclnn_bindings.recipes import describe
 from aclnn_bindings.sources import Array
+from aclnn_bindings.torch_support import in_place, new_output
 from reference.problem import Problem, ProblemError
 from reference.torch_tensors import array_of, is_device_tensor, is_tensor, tensor_of
 
@@ -101,23 +102,27 @@ def grouped_matmul_finalize_routing_v3(
         "group_list_type": group_list_type,
         "tuning_config": tuning_config,
     }
-    problem, inputs = describe(library.platform.name, tensors, attributes, batch, out, dtypes)
+    problem, inputs, plain = describe(library.platform.name, tensors, attributes, batch, out, dtypes)
+    on_device = None if plain else next(filter(is_device_tensor, inputs.values()), None)
+    target = new_output(on_device, problem) if on_device is not None and out is None else out
     with Plan(
         problem,
-        inputs,
+        inputs if plain else in_place(inputs),
         library=library,
-        out=out,
+        out=target,
         device=device,
         timeout=timeout,
         validate=validate,
         # what one run destroys is the uploaded copy; a tensor on the device is the caller's
-        consume_x1=not is_device_tensor(x1),
+        consume_x1=plain or not is_device_tensor(x1),
         deterministic=deterministic,
         repeatable=False,
     ) as plan:
         plan.execute()
         if not plan.writes_nothing:
             result = plan.result()
+            if plain:
+                return result
             wrapped = not is_tensor(result) and any(is_tensor(value) for value in (x1, x2, scale, logit))
             return tensor_of(result) if wrapped else result
     return _unwritten(problem, inputs, out, x1)

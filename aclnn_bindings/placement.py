@@ -10,9 +10,8 @@ from aclnn_bindings._acl import ffi, lib
 from aclnn_bindings.memory import memory_of
 from aclnn_bindings.preparation import X1_IN_USE, Preparation
 from aclnn_bindings.resources import Resources
-from aclnn_bindings.sources import Array, DeviceAddress, storage_image, strided_view
+from aclnn_bindings.sources import Array, DeviceAddress, carrier_dtype, storage_image, strided_view
 from aclnn_bindings.tensors import POSITION
-from reference.formats import numpy_dtype
 from reference.problem import ARGUMENTS
 
 Source = Array | DeviceAddress
@@ -111,7 +110,7 @@ class Placement:
         address = self._own.get("out")
         if address is None:
             raise ValueError("out: the result is in the caller's device memory; read it there")
-        target = np.empty(spec.shape, numpy_dtype(spec.dtype)) if out is None else out
+        target = np.empty(spec.shape, carrier_dtype(spec.dtype)) if out is None else out
         if target.size == 0:
             return target
         if spec.strides is None and spec.offset == 0 and target.flags.c_contiguous:

@@ -17,10 +17,9 @@ from aclnn_bindings.observers import FinishedRun, observed, tell
 from aclnn_bindings.placement import Placement
 from aclnn_bindings.preparation import prepare
 from aclnn_bindings.resources import Resources, milliseconds
-from aclnn_bindings.sources import Array, DeviceAddress
+from aclnn_bindings.sources import Array, DeviceAddress, carrier_dtype
 from aclnn_bindings.streams import BorrowedStream
 from aclnn_bindings.torch_support import Source, adopt, as_source
-from reference.formats import numpy_dtype
 from reference.problem import INPUTS, Problem
 
 if TYPE_CHECKING:
@@ -308,7 +307,7 @@ def _device_source(name: str, value: Any, problem: Problem) -> DeviceAddress:
 
 def _check_out(out: Array, problem: Problem) -> None:
     spec = problem.spec("out")
-    if out.shape != spec.shape or out.dtype != numpy_dtype(spec.dtype) or not out.flags.writeable:
+    if out.shape != spec.shape or out.dtype != carrier_dtype(spec.dtype) or not out.flags.writeable:
         got = f"{'' if out.flags.writeable else 'read-only '}{out.dtype.name} {list(out.shape)}"
         raise ValueError(f"out: expected a writable array {spec.dtype} {list(spec.shape)}, got {got}")
 

@@ -19,6 +19,8 @@ _SHARED_BLOCK = 1 << 20
 #: Where an argument may begin in a shared block, and the bytes that stay free behind it, as behind any
 #: allocation.
 _ALIGNMENT, _PAD = 512, 32
+#: Problems whose preparation is kept.
+_KEPT = 256
 #: The block that the kernel destroys in place of x1.
 X1_IN_USE = "x1 in use"
 
@@ -123,7 +125,21 @@ def _share(nbytes: Mapping[str, int]) -> tuple[dict[str, int], int]:
     return slots, end if end <= _SHARED_BLOCK else 0
 
 
-@lru_cache(maxsize=256)
+_recent: dict[int, tuple[Problem, Preparation]] = {}
+
+
 def prepare(problem: Problem) -> Preparation:
     """The preparation of ``problem``, kept for the next call that is the same but for its data."""
+    kept = _recent.get(id(problem))
+    if kept is not None and kept[0] is problem:  # the same object: quicker than comparing its hash
+        return kept[1]
+    preparation = _prepare(problem)
+    if len(_recent) >= _KEPT:
+        _recent.pop(next(iter(_recent)), None)
+    _recent[id(problem)] = (problem, preparation)
+    return preparation
+
+
+@lru_cache(maxsize=_KEPT)
+def _prepare(problem: Problem) -> Preparation:
     return Preparation(problem)

@@ -1,4 +1,5 @@
-"""The description of a call of NumPy arrays, remembered for the next call that differs only in its data."""
+"""The description of a call of NumPy arrays or NPU tensors, remembered for the next call that differs only in
+its data."""
 
 from __future__ import annotations
 
@@ -9,6 +10,7 @@ import numpy as np
 
 from reference.operands import describe_call
 from reference.problem import Problem
+from reference.torch_tensors import is_device_tensor, layout_key
 
 #: Calls to remember; the oldest is forgotten first.
 _LIMIT = 256
@@ -24,18 +26,21 @@ def describe(
     batch: int | None,
     out: Any,
     dtypes: Mapping[str, str] | None,
-) -> tuple[Problem, dict[str, Any]]:
+) -> tuple[Problem, dict[str, Any], bool]:
     """:func:`reference.operands.describe_call`, which takes longer than a small call, once for each kind of
     call.
 
-    Calls with anything but NumPy arrays, and calls whose arrays must be converted, are described each time.
+    Calls with anything but NumPy arrays and NPU tensors, and calls whose arrays must be converted, are
+    described each time.  Returns the problem, the inputs, and whether everything given is a NumPy array.
     """
     given = {name: value for name, value in tensors.items() if value is not None}
     key = _key_of(platform, given, attributes, batch, out, dtypes)
     recipe = None if key is None else _recipes.get(key)
     if recipe is not None:
         problem, views = recipe
-        return problem, {**given, **{name: given[name].view(dtype) for name, dtype in views.items()}}
+        for name, dtype in views.items():
+            given[name] = given[name].view(dtype)
+        return problem, given, _all_arrays(given, out)
     problem, inputs = describe_call(
         platform=platform, batch=batch, out=out, dtypes=dtypes, **given, **attributes
     )
@@ -46,7 +51,13 @@ def describe(
         if len(_recipes) >= _LIMIT:
             _recipes.pop(next(iter(_recipes)), None)
         _recipes[key] = (problem, views)
-    return problem, inputs
+    return problem, inputs, _all_arrays(given, out)
+
+
+def _all_arrays(given: Mapping[str, Any], out: Any) -> bool:
+    return all(type(value) is np.ndarray for value in given.values()) and (
+        out is None or type(out) is np.ndarray
+    )
 
 
 def _key_of(
@@ -58,10 +69,10 @@ def _key_of(
     dtypes: Mapping[str, str] | None,
 ) -> Any:
     """Everything that the description depends on; None for a call that is not one of plain arrays."""
-    arrays = [] if out is None else [("out", out.shape, out.dtype, out.strides)] if _is_array(out) else None
-    if arrays is None or not all(map(_is_array, given.values())):
+    values = given if out is None else {**given, "out": out}
+    arrays = [(name, _layout_of(value)) for name, value in values.items()]
+    if any(layout is None for _, layout in arrays):
         return None
-    arrays += [(name, value.shape, value.dtype, value.strides) for name, value in given.items()]
     scalars = tuple(tuple(value) if isinstance(value, list) else value for value in attributes.values())
     key = (platform, batch, tuple(dtypes.items()) if dtypes else (), scalars, tuple(arrays))
     try:
@@ -71,13 +82,15 @@ def _key_of(
     return key
 
 
-def _is_array(value: Any) -> bool:
-    return type(value) is np.ndarray
+def _layout_of(value: Any) -> tuple[Any, ...] | None:
+    if type(value) is np.ndarray:
+        return value.shape, value.dtype, value.strides
+    return layout_key(value) if is_device_tensor(value) else None
 
 
 def _is_view(described: Any, given: Any) -> bool:
     """Whether the description took the array's memory as it is, under another element type at most."""
-    return bool(
+    return described is given or bool(
         described.shape == given.shape
         and described.strides == given.strides
         and described.ctypes.data == given.ctypes.data

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from reference.formats import number_format
+from reference.formats import number_format, numpy_dtype
 from reference.operands import describe_carrier
 from reference.problem import TensorSpec
 
@@ -24,6 +25,10 @@ class DeviceAddress:
 
     address: int
     owner: object = None
+
+
+#: The NumPy type of a format's carrier, found once for each format.
+carrier_dtype = cache(numpy_dtype)
 
 
 def storage_elements(spec: TensorSpec) -> int:

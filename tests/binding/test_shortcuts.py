@@ -74,8 +74,9 @@ def tensors_of(operands: Operands) -> dict[str, Any]:
 
 def test_a_remembered_description_is_the_one_that_was_made() -> None:
     operands, other = (Case("r", "mxfp8", 8, 64, 32, 2, 4).make(seed) for seed in (0, 1))
-    first, _ = describe("ascend950", tensors_of(operands), PLAIN, 4, None, None)
-    again, inputs = describe("ascend950", tensors_of(other), PLAIN, 4, None, None)
+    first, _, plain = describe("ascend950", tensors_of(operands), PLAIN, 4, None, None)
+    again, inputs, _ = describe("ascend950", tensors_of(other), PLAIN, 4, None, None)
+    assert plain
     assert again is first
     assert first == describe_call(platform="ascend950", batch=4, **operands.arrays)[0]
     assert all(inputs[name] is array for name, array in other.arrays.items())
@@ -115,7 +116,7 @@ def test_bytes_get_their_type_again_from_the_memory() -> None:
     given_bytes = {**operands.arrays, "scale": operands.arrays["scale"].view(np.uint8)}
     hints = {"scale": "float8_e8m0fnu"}
     for _ in range(2):
-        problem, inputs = describe("ascend950", given_bytes, PLAIN, 4, None, hints)
+        problem, inputs, _ = describe("ascend950", given_bytes, PLAIN, 4, None, hints)
         assert problem.spec("scale").dtype == "float8_e8m0fnu"
         assert inputs["scale"].dtype == ml_dtypes.float8_e8m0fnu
         assert np.shares_memory(inputs["scale"].view(np.uint8), given_bytes["scale"])
@@ -126,7 +127,7 @@ def test_arrays_that_must_be_converted_are_converted_each_time() -> None:
     for value in (2.0, 3.0):
         wide = np.full((8, 2), value, np.float32)[:, ::2]
         call = {**operands.arrays, "logit": wide[:, 0]}
-        _, inputs = describe("ascend950", call, PLAIN, 4, None, None)
+        _, inputs, _ = describe("ascend950", call, PLAIN, 4, None, None)
         assert inputs["logit"].flags.c_contiguous
         assert (inputs["logit"] == value).all()
 
