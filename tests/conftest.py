@@ -13,6 +13,8 @@ from click.testing import CliRunner
 
 # A bare `import torch` loads torch_npu where that is installed, and fails without CANN.
 os.environ.setdefault("TORCH_DEVICE_BACKEND_AUTOLOAD", "0")
+# The checking device: mistakes of the callers under test are findings. Read when the simulator is loaded.
+os.environ.setdefault("GMMFR_SIM_CHECK", "1")
 
 
 @dataclass(frozen=True)
