@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 import numpy as np
+from numpy.typing import NDArray
 
 from reference.diagnosis.call import Call, Outcome, Segment
 from reference.golden_operator import Golden
@@ -147,10 +148,17 @@ def accumulated_into_old(call: Call) -> Iterator[Outcome]:
         out = twice.out - call.initial().out
         yield "it held this call's result, shared rows were not added again", replace(twice, out=out)
     for constant in _constants(call):
-        yield f"it held {constant:.6g} everywhere", replace(clean, out=clean.out + constant)
         old = np.full_like(clean.out, constant)
+        yield f"it held {constant:.6g} everywhere", _added(clean, old)
         old[shared] = 0.0
-        yield f"it held {constant:.6g} outside the shared rows", replace(clean, out=clean.out + old)
+        yield f"it held {constant:.6g} outside the shared rows", _added(clean, old)
+
+
+def _added(golden: Golden, old: NDArray[np.float64]) -> Golden:
+    """``golden`` with one more term in each sum."""
+    magnitude = None if golden.magnitude is None else golden.magnitude + np.abs(old).astype(np.float32)
+    terms = None if golden.terms is None else golden.terms + 1
+    return replace(golden, out=golden.out + old, magnitude=magnitude, terms=terms, exact=False)
 
 
 def scaled(golden: Golden, factor: float) -> Golden:

@@ -48,7 +48,7 @@ MISTAKES = {
     "row_index ignored": "row-index-left-out",
     "last write": "last-write-wins",
     "twice": "old-output",
-    "old ones": "old-output",
+    "old constant": "old-output",
     "no logit": "logit-left-out",
     "logit in token order": "logit-order",
     "logit reversed": "logit-order",
@@ -87,6 +87,11 @@ class PlainKernel:
         if call.attributes.group_list_type == 0:
             self.counts = np.diff(self.counts, prepend=0)
         self.total = int(self.counts.sum())
+        #: What an output that was not cleared holds: a power of two near the largest result.
+        largest = (
+            float(np.abs(PlainKernel(call).run()).max(initial=1.0)) if mistake == "old constant" else 1.0
+        )
+        self.old = np.float32(2.0 ** np.rint(np.log2(largest)))
         self._weights = {g: self._weight(g) for g in range(self.e)}
 
     def has(self, *names: str) -> bool:
@@ -254,8 +259,8 @@ class PlainKernel:
     def initial(self) -> Array:
         """Out before the scatter."""
         out = np.zeros((self.batch, self.n), np.float32)
-        if self.has("old ones"):
-            out += 1
+        if self.has("old constant"):
+            out += self.old
         shared = self.call["shared_input"]
         self.need(shared is not None or "shared" not in self.mistake)
         if shared is None or self.has("no shared"):
@@ -266,7 +271,7 @@ class PlainKernel:
         if self.has("shared through row_index"):
             self.need(len(shared) <= self.total)
             np.add.at(out, self.call.arrays["row_index"][: len(shared)], values)
-        elif self.has("old ones"):
+        elif self.has("old constant"):
             out[start : start + len(shared)] += values
         else:
             out[start : start + len(shared)] = values
@@ -328,6 +333,12 @@ def plain_kernel() -> Callable[..., Array | None]:
 def all_mistakes() -> dict[str, str]:
     """Every mistake of the plain kernel, and its name in diagnose."""
     return MISTAKES
+
+
+@pytest.fixture(scope="session")
+def small_cases() -> list[str]:
+    """The cases on which every mistake is tried."""
+    return SMALL
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:

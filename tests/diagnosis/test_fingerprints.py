@@ -74,3 +74,13 @@ def test_m0_slots_of_w_exchanged() -> None:
     assert (golden(changed).out == 192).all()
     found = diagnose(changed, np.full((1, 64), 288, np.float32)).explanations
     assert "scale-slots" in [explanation.name for explanation in found]
+
+
+def test_tail_rows_of_w0() -> None:
+    """group_list 1, 1: 64 and -64.  Rows 2 and 3 as expert 1's too: 64 - 128 and -64 - 288."""
+    from reference.diagnosis.call import change
+
+    call = change(make_case("w0"), {"group_list": np.array([1, 1])})
+    assert golden(call).out[:, 0].tolist() == [64, -64]
+    found = diagnose(call, np.repeat(np.float32([[-64], [-352]]), 128, axis=1)).explanations
+    assert "tail-rows" in [explanation.name for explanation in found]
