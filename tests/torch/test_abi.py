@@ -37,8 +37,8 @@ def build_shim(folder: Path, *definitions: str) -> str:
     return str(folder)
 
 
-@pytest.mark.parametrize("task_queue", [0, 1])  # with 2 another thread calls phase 1
-@pytest.mark.parametrize("soc", [A950, A2])
+# With TASK_QUEUE_ENABLE=2 another thread calls phase 1.
+@pytest.mark.parametrize(("soc", "task_queue"), [(A950, 1), (A2, 0)])
 def test_both_clients_pass_what_was_asked_for(simulated: Run, soc: str, task_queue: int) -> None:
     assert simulated("abi_probe.py", *CASES[soc], soc=soc, task_queue=task_queue) == []
 
