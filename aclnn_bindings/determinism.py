@@ -55,7 +55,10 @@ class DeterminismScope:
         """The value in force; an option that nobody has set counts as off."""
         cell = ffi.new("int64_t *")
         functions = self._runtime.functions
-        if not functions.has(name) or getattr(functions, name)(lib.ACL_OPT_DETERMINISTIC, cell):
+        if not functions.has(name):
+            return 0
+        if getattr(functions, name)(lib.ACL_OPT_DETERMINISTIC, cell):
+            self._runtime.forget_message()
             return 0
         return int(cell[0])
 
