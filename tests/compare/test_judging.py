@@ -227,3 +227,28 @@ def test_large_rows_that_cancel_pass_in_any_order() -> None:
     for out in (0.0, 1.0, 2.0):
         assert verdict([[out]], reference) == "PASS"
     assert verdict([[200.0]], reference) == "FAIL"
+
+
+@pytest.mark.parametrize("pair", [False, True])
+def test_memory_beside_the_results_is_small(pair: bool) -> None:
+    """Far less than three times the output."""
+    import tracemalloc
+
+    values = np.linspace(1, 2, 1000 * 4096).reshape(1000, 4096)
+    reference = made(values, magnitude=100.0)
+    a, b = values.astype(np.float32), values.astype(np.float32) if pair else reference.out
+    tracemalloc.start()
+    assert compare(a, b, reference).verdict == "PASS"
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < a.nbytes
+
+
+@pytest.mark.parametrize("shape", [(0, 8), (3, 0), (0, 0)])
+def test_empty_outputs(shape: tuple[int, int]) -> None:
+    from reference import locate
+
+    reference = made(np.zeros(shape))
+    out = np.zeros(shape, np.float32)
+    assert compare(out, reference.out, reference).verdict == "PASS"
+    assert locate(out, reference.out, reference).mismatches == 0
