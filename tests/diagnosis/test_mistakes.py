@@ -70,3 +70,37 @@ def test_few_mistakes_have_nothing_to_change(
             if out is not None and not np.array_equal(out, clean, equal_nan=True):
                 shown.add(mistake)
     assert len(shown) >= least, sorted(set(all_mistakes) - shown)
+
+
+def all_ones(call: Operands) -> Operands:
+    """The call with every value 1, routing and shapes as they are: how samples like to test."""
+    arrays = {name: np.ones_like(array) for name, array in call.arrays.items()}
+    arrays |= {name: call.arrays[name] for name in ("group_list", "row_index")}
+    if call.problem.platform == "ascend950":
+        one = np.float32(1)
+        for name in ("x1", "x2"):
+            arrays[name] = np.full(call.arrays[name].shape, one.astype(call.arrays[name].dtype))
+        for name in ("scale", "pertoken_scale"):
+            arrays[name] = np.full(call.arrays[name].shape, 127, np.uint8).view(call.arrays[name].dtype)
+    else:
+        arrays["x2"] = np.full_like(call.arrays["x2"], 0x11111111)
+        arrays["scale"] = np.full_like(call.arrays["scale"], 0x3F800000)
+        arrays["bias"] = np.full_like(call.arrays["bias"], 8 * call.problem.k)
+    return type(call)(call.problem, arrays)
+
+
+@pytest.mark.parametrize(("name", "of_ones", "of_case"), [("c18_w4a8", 17, 34), ("c18_mxfp8", 14, 28)])
+def test_ones_hide_half_of_the_mistakes(
+    plain_kernel: Kernel, all_mistakes: dict[str, str], name: str, of_ones: int, of_case: int
+) -> None:
+    """The numbers of docs/comparison.md."""
+    call = make_case(name)
+    caught = []
+    for data in (all_ones(call), call):
+        reference = golden(data, magnitudes=True)
+        assert compare(plain_kernel(data), reference.out, reference).verdict == "PASS"
+        outs = [plain_kernel(data, mistake) for mistake in all_mistakes]
+        caught.append(
+            sum(o is not None and compare(o, reference.out, reference).verdict == "FAIL" for o in outs)
+        )
+    assert caught == [of_ones, of_case]
