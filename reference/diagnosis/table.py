@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from reference.diagnosis import addends, matmul, routing
+from reference.diagnosis import addends, precision, routing, scales, weights
 from reference.diagnosis.call import Call, Outcome
 
 
@@ -29,25 +29,25 @@ HYPOTHESES: tuple[Hypothesis, ...] = (
         "nibbles-swapped",
         "4-bit values read high nibble first",
         "The even index is in the low nibble of each byte; pack and unpack with the low nibble first.",
-        matmul.nibbles_swapped,
+        weights.nibbles_swapped,
     ),
     Hypothesis(
         "int4-misread",
         "INT4 words read wrongly",
         "Element j of a word is in bits 4j to 4j+3, in two's complement.",
-        matmul.int4_misread,
+        weights.int4_misread,
     ),
     Hypothesis(
         "weights-of-other-expert",
         "weights of another expert",
         "Expert g multiplies the rows of group g with x2[g]; check the offset g·k·n (packed: in bytes).",
-        matmul.weights_of_other_expert,
+        weights.weights_of_other_expert,
     ),
     Hypothesis(
         "scales-of-other-expert",
         "scales of another expert",
         "Expert g takes scale[g]; check the offset of its block.",
-        matmul.scales_of_other_expert,
+        scales.scales_of_other_expert,
     ),
     Hypothesis(
         "bias-of-other-expert",
@@ -59,85 +59,85 @@ HYPOTHESES: tuple[Hypothesis, ...] = (
         "weight-layout",
         "weight bytes read in the other layout, (e, k, n) or (e, n, k)",
         "transpose_x2 says which: true means x2 is (e, n, k).",
-        matmul.weight_layout,
+        weights.weight_layout,
     ),
     Hypothesis(
         "formats-exchanged",
         "FP8 codes read as the other FP8 kind",
         "Check the dtype of x1 and x2: E4M3 and E5M2 have the same width.",
-        matmul.formats_exchanged,
+        weights.formats_exchanged,
     ),
     Hypothesis(
         "tail-of-k",
         "the last columns of x1 left out",
         "k need not be a multiple of the tile; the last tile has to be multiplied too.",
-        matmul.tail_of_k_left_out,
+        weights.tail_of_k_left_out,
     ),
     Hypothesis(
         "scale-slots",
         "the two scales of 64 columns exchanged",
         "Block j = k // 32 takes entry [j // 2, j % 2] of the pairs.",
-        matmul.scale_slots_exchanged,
+        scales.scale_slots_exchanged,
     ),
     Hypothesis(
         "scale-slot-ignored",
         "one scale used for 64 columns",
         "Every 32 columns have a scale of their own: entry [k // 64, (k // 32) % 2].",
-        matmul.scale_slot_ignored,
+        scales.scale_slot_ignored,
     ),
     Hypothesis(
         "scale-left-out",
         "scale not applied",
         "Both sides are dequantised: (x · pertoken_scale) · (w · scale).",
-        matmul.scale_left_out,
+        scales.scale_left_out,
     ),
     Hypothesis(
         "scale-off-by-one",
         "E8M0 bytes off by one",
         "An E8M0 byte b means 2^(b-127).",
-        matmul.scale_off_by_one,
+        scales.scale_off_by_one,
     ),
     Hypothesis(
         "scale-linear",
         "E8M0 bytes read as numbers",
         "An E8M0 byte b means 2^(b-127), not b.",
-        matmul.scale_read_linearly,
+        scales.scale_read_linearly,
     ),
     Hypothesis(
         "scale-sides",
         "the scales of x1 and x2 exchanged",
         "pertoken_scale belongs to x1, scale to x2.",
-        matmul.sides_exchanged,
+        scales.sides_exchanged,
     ),
     Hypothesis(
         "scale-layout",
         "scale bytes read in another order of axes",
         "scale is (e, k/64, n, 2), and (e, n, k/64, 2) with transpose_x2; pertoken_scale is (m, k/64, 2).",
-        matmul.scale_layout,
+        scales.scale_layout,
     ),
     Hypothesis(
         "scale-block",
         "the scale of a neighbouring block of 32 columns",
         "Column k takes the scale of block k // 32.",
-        matmul.scale_block_shifted,
+        scales.scale_block_shifted,
     ),
     Hypothesis(
         "scale-bits",
         "the INT64 scale misread",
         "The low word holds the bits of a float32, of which the device keeps the top 19.",
-        matmul.scale_bits_misread,
+        scales.scale_bits_misread,
     ),
     Hypothesis(
         "nibble-split",
         "the int8 activations split wrongly",
         "x = 16·hi + lo + 8 with hi = floor(x / 16) and lo = (x & 15) - 8.",
-        matmul.nibble_split,
+        precision.nibble_split,
     ),
     Hypothesis(
         "x1-destroyed",
         "x1 was overwritten by an earlier run",
         "On Atlas A2 and A3 the operator writes into x1; pass a fresh copy to each run.",
-        matmul.x1_destroyed,
+        precision.x1_destroyed,
     ),
     Hypothesis(
         "counts-as-totals",
@@ -306,25 +306,25 @@ HYPOTHESES: tuple[Hypothesis, ...] = (
         "half-partials",
         "partial products of W4A8 beyond half precision",
         "The device stores A·s and B·s in half precision, which ends at 65504: make the scales smaller.",
-        matmul.half_partials,
+        precision.half_partials,
     ),
     Hypothesis(
         "narrow-products",
         "products rounded to 16 bits",
         "Keep products in float32 until bias and logit are applied.",
-        matmul.narrow_products,
+        precision.narrow_products,
     ),
     Hypothesis(
         "narrow-out",
         "the result rounded to 16 bits",
         "Out is float32.",
-        matmul.narrow_out,
+        precision.narrow_out,
     ),
     Hypothesis(
         "constant-factor",
         "the result is off by a constant factor",
         "Look for a scale, weight or factor applied once too often or not at all.",
-        matmul.constant_factor,
+        precision.constant_factor,
         general=True,
     ),
 )
