@@ -9,128 +9,22 @@ the errors of both sides against the golden with their ratio.
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, field, fields, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from reference.comparison import Comparison, Errors, Position, json_number, quotient
 from reference.golden_operator import Golden
 from reference.judging import HUGE, C, Criterion, Judge, Judgement
 from reference.sentinel import unwritten
 
-__all__ = ["C", "Comparison", "Errors", "Position", "compare"]
+__all__ = ["C", "Comparison", "Errors", "Position", "compare", "json_number"]
 
 _WORST = 10
 #: Source rows and experts listed for one element.
 _LISTED = 16
-
-
-@dataclass(frozen=True)
-class Position:
-    """One element: where, both values, the allowed difference and the difference in units of it.
-
-    ``rows`` are the rows of x1 that were added into this row of out, ``experts`` theirs (the first 16).
-    """
-
-    row: int
-    column: int
-    a: float
-    b: float
-    bound: float
-    ratio: float
-    rows: tuple[int, ...] = ()
-    experts: tuple[int, ...] = ()
-
-    def to_json(self) -> dict[str, Any]:
-        """The element as JSON, with the float32 bit patterns of both values."""
-        value = {f.name: json_number(getattr(self, f.name)) for f in fields(self)}
-        value["rows"], value["experts"] = list(self.rows), list(self.experts)
-        return {**value, "a_bits": float32_bits(self.a), "b_bits": float32_bits(self.b)}
-
-
-@dataclass(frozen=True)
-class Errors:
-    """Errors of one result against the golden, over finite elements.
-
-    ``max_relative`` and ``mean_relative`` of |error| / |golden| where that is not zero; ``rms`` is the root
-    mean square of the error over that of the golden.
-    """
-
-    max_relative: float
-    mean_relative: float
-    rms: float
-
-
-@dataclass(frozen=True)
-class Comparison:
-    """The verdict on two results of one call.
-
-    ``verdict`` is ``PASS`` or ``FAIL``; ``mismatches`` of ``count`` elements differ by more than the
-    criterion allows, or are NaN or infinite on one side alone; ``match_ratio`` is the share of the others.
-    ``max_ratio`` is the largest difference in units of the allowed one: the factor that would have passed.
-    ``outside_1e_3`` counts elements outside rtol = atol = 1e-3, ``nonfinite`` those that are NaN or infinite
-    on either side, ``unwritten`` those of ``a`` or ``b`` that still hold the sentinel.  ``errors`` are those
-    of ``a`` and ``b`` against the golden: None for the golden itself.
-    """
-
-    a: str
-    b: str
-    verdict: str
-    criterion: str
-    count: int
-    mismatches: int
-    max_abs: float
-    max_rel: float
-    max_ratio: float
-    outside_1e_3: int
-    nonfinite: int
-    worst: tuple[Position, ...] = field(default_factory=tuple)
-    reason: str | None = None
-    match_ratio: float = 0.0
-    unwritten: int = 0
-    errors: tuple[Errors | None, Errors | None] = (None, None)
-
-    @property
-    def error_ratio(self) -> Errors | None:
-        """Errors of ``a`` over errors of ``b``: the double benchmark; None where one is the golden."""
-        a, b = self.errors
-        if a is None or b is None:
-            return None
-        return Errors(*(_quotient(x, y) for x, y in zip(_numbers(a), _numbers(b), strict=True)))
-
-    def to_json(self) -> dict[str, Any]:
-        """The entry of ``comparisons`` in the command line's JSON."""
-        value = {f.name: json_number(getattr(self, f.name)) for f in fields(self) if f.name not in _NESTED}
-        value["worst"] = [position.to_json() for position in self.worst]
-        named = {"a": self.errors[0], "b": self.errors[1], "ratio": self.error_ratio}
-        value["errors"] = {
-            name: None if errors is None else {key: json_number(v) for key, v in asdict(errors).items()}
-            for name, errors in named.items()
-        }
-        return value
-
-
-_NESTED = ("worst", "errors")
-
-
-def _numbers(errors: Errors) -> tuple[float, float, float]:
-    return errors.max_relative, errors.mean_relative, errors.rms
-
-
-def _quotient(x: float, y: float) -> float:
-    return x / y if y else (1.0 if x == 0 else float("inf"))
-
-
-def json_number(value: Any) -> Any:
-    """JSON has no NaN and no infinity: they become strings."""
-    return repr(value) if isinstance(value, float) and not np.isfinite(value) else value
-
-
-def float32_bits(value: float) -> str:
-    """The bit pattern of ``value`` in float32, in hexadecimal."""
-    with np.errstate(over="ignore", invalid="ignore"):
-        return f"0x{int(np.float32(value).view(np.uint32)):08x}"
 
 
 def compare(
@@ -206,7 +100,7 @@ class _ErrorSums:
 
     def errors(self) -> Errors:
         """The errors over everything added."""
-        rms = _quotient(self.square**0.5, self.golden_square**0.5) if self.square else 0.0
+        rms = quotient(self.square**0.5, self.golden_square**0.5) if self.square else 0.0
         return Errors(self.largest, self.relative / max(1, self.count), rms)
 
 
