@@ -194,9 +194,9 @@ class Runtime:
             note = f"device {device}: {there}; ASCEND_RT_VISIBLE_DEVICES hides and renumbers devices"
             raise type(error)(error.code, error.message, error.what, note) from None
 
-    def context_of_thread(self) -> DeviceContext:
-        """The record of the calling thread's context, which must exist."""
-        context = self.current_context()
+    def context_of_thread(self, context: Any = None) -> DeviceContext:
+        """The record of the calling thread's context, which must exist; ``context`` where it is known."""
+        context = self.current_context() if context is None else context
         key = int(ffi.cast(_ADDRESS, context))
         found = self._contexts.get(key)
         if found is None:
@@ -221,6 +221,8 @@ class Binding:
     def __enter__(self) -> DeviceContext:
         runtime, device = self._runtime, self._device
         current = runtime.current_context()
+        if device is None and current != ffi.NULL:
+            return runtime.context_of_thread(current)
         if current == ffi.NULL:  # a thread without a context keeps the one it gets
             runtime.set_device(0 if device is None else device)
         elif device is not None:

@@ -118,9 +118,10 @@ def grouped_matmul_finalize_routing_v3(
         deterministic=deterministic,
         repeatable=False,
     ) as plan:
-        plan.execute()
-        if not plan.writes_nothing:
-            result = plan.result()
+        if plan.writes_nothing:
+            plan.execute()
+        else:
+            result = plan.run()
             if plain:
                 return result
             wrapped = not is_tensor(result) and any(is_tensor(value) for value in (x1, x2, scale, logit))

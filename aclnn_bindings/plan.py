@@ -137,19 +137,23 @@ class Plan:
         """
         with self._lock:
             self._check_open()
-            resources = self._resources
-            with resources.context.current():
-                self._adopted.flush()
-                started = perf_counter()
-                self._execution.launch()
-                resources.synchronize(self.timeout)
-                self.execute_seconds = perf_counter() - started
+            with self._resources.context.current():
+                self._execute()
 
     def run(self) -> Any:
         """:meth:`execute` and :meth:`result`."""
         with self._lock:
-            self.execute()
-            return self.result()
+            self._check_open()
+            with self._resources.context.current():
+                self._execute()
+                return self._read()
+
+    def _execute(self) -> None:
+        self._adopted.flush()
+        started = perf_counter()
+        self._execution.launch()
+        self._resources.synchronize(self.timeout)
+        self.execute_seconds = perf_counter() - started
 
     def launch(self) -> None:
         """Queue one run on the stream and return; :meth:`synchronize` waits for it."""
@@ -173,18 +177,22 @@ class Plan:
         """
         with self._lock:
             self._check_open()
-            out = self._out if isinstance(self._out, np.ndarray) else None
             with self._resources.context.current():
                 if self._resources.pending:
                     self._resources.synchronize(self.timeout)
-                adopted = self._adopted
-                if self.writes_nothing and (adopted.fresh or (out is None and adopted.result is None)):
-                    raise BindingError(
-                        "the operator wrote nothing (M = 0 or N = 0) and no out was given to leave as it is"
-                    )
-                if self.writes_nothing or (adopted.result is not None and out is None):
-                    return self._tell(adopted.give(out))
-                return self._tell(adopted.give(self._placement.download(out)))
+                return self._read()
+
+    def _read(self) -> Any:
+        out = self._out if isinstance(self._out, np.ndarray) else None
+        adopted = self._adopted
+        nothing = self.writes_nothing
+        if nothing and (adopted.fresh or (out is None and adopted.result is None)):
+            raise BindingError(
+                "the operator wrote nothing (M = 0 or N = 0) and no out was given to leave as it is"
+            )
+        if not nothing and (adopted.result is None or out is not None):
+            out = self._placement.download(out)
+        return self._tell(adopted.give(out))
 
     def _tell(self, result: Any) -> Any:
         """Let observers see the run that ``result`` is the output of."""
@@ -272,7 +280,7 @@ class Plan:
         if self._validate not in ("errors", "strict", "off"):
             raise ValueError(f'validate: expected "errors", "strict" or "off", got {self._validate!r}')
         specs = self._preparation.specs
-        for name in INPUTS:
+        for name in INPUTS if self._sources.keys() != self._preparation.inputs else ():
             if (name in specs) != (name in self._sources):
                 raise ValueError(
                     f"{name}: the call {'needs data for it' if name in specs else 'has no such argument'}"

@@ -41,6 +41,8 @@ class Preparation:
     def __init__(self, problem: Problem) -> None:
         self.specs = device_specs(problem)
         self.problem = Problem(problem.platform, self.specs, problem.attributes)
+        #: Names of the inputs that the call has.
+        self.inputs = frozenset(self.specs) - {"out"}
         self._tables: dict[bool, DescriptorTable] = {}
         self._given = problem
         self.nbytes = {name: storage_bytes(spec) for name, spec in self.specs.items()}

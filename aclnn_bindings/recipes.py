@@ -34,13 +34,13 @@ def describe(
     described each time.  Returns the problem, the inputs, and whether everything given is a NumPy array.
     """
     given = {name: value for name, value in tensors.items() if value is not None}
-    key = _key_of(platform, given, attributes, batch, out, dtypes)
+    key, plain = _key_of(platform, given, attributes, batch, out, dtypes)
     recipe = None if key is None else _recipes.get(key)
     if recipe is not None:
         problem, views = recipe
         for name, dtype in views.items():
             given[name] = given[name].view(dtype)
-        return problem, given, _all_arrays(given, out)
+        return problem, given, plain
     problem, inputs = describe_call(
         platform=platform, batch=batch, out=out, dtypes=dtypes, **given, **attributes
     )
@@ -51,13 +51,7 @@ def describe(
         if len(_recipes) >= _LIMIT:
             _recipes.pop(next(iter(_recipes)), None)
         _recipes[key] = (problem, views)
-    return problem, inputs, _all_arrays(given, out)
-
-
-def _all_arrays(given: Mapping[str, Any], out: Any) -> bool:
-    return all(type(value) is np.ndarray for value in given.values()) and (
-        out is None or type(out) is np.ndarray
-    )
+    return problem, inputs, plain
 
 
 def _key_of(
@@ -67,25 +61,26 @@ def _key_of(
     batch: int | None,
     out: Any,
     dtypes: Mapping[str, str] | None,
-) -> Any:
-    """Everything that the description depends on; None for a call that is not one of plain arrays."""
-    values = given if out is None else {**given, "out": out}
-    arrays = [(name, _layout_of(value)) for name, value in values.items()]
-    if any(layout is None for _, layout in arrays):
-        return None
+) -> tuple[Any, bool]:
+    """Everything that the description depends on, or None for a call of other things than arrays and NPU
+    tensors; and whether all of it is NumPy arrays."""
+    arrays: list[tuple[Any, ...]] = []
+    plain = True
+    for name, value in given.items() if out is None else {**given, "out": out}.items():
+        if type(value) is np.ndarray:
+            arrays.append((name, value.shape, value.dtype, value.strides))
+            continue
+        plain = False
+        if not is_device_tensor(value):
+            return None, False
+        arrays.append((name, layout_key(value)))
     scalars = tuple(tuple(value) if isinstance(value, list) else value for value in attributes.values())
     key = (platform, batch, tuple(dtypes.items()) if dtypes else (), scalars, tuple(arrays))
     try:
         hash(key)
     except TypeError:  # an attribute of a kind that the description will complain about, or convert
-        return None
-    return key
-
-
-def _layout_of(value: Any) -> tuple[Any, ...] | None:
-    if type(value) is np.ndarray:
-        return value.shape, value.dtype, value.strides
-    return layout_key(value) if is_device_tensor(value) else None
+        return None, plain
+    return key, plain
 
 
 def _is_view(described: Any, given: Any) -> bool:

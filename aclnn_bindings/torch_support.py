@@ -21,6 +21,8 @@ from reference.torch_tensors import array_of, describe_tensor, is_device_tensor,
 #: A plan's argument: an array, device memory, or a tensor of torch.
 Source = Array | DeviceAddress | Any
 
+_ARRAYS = {np.ndarray}
+
 
 def import_torch() -> Any:
     """The module torch; :class:`BindingError` says what to do where it cannot be imported."""
@@ -41,7 +43,7 @@ def import_torch() -> Any:
         ) from error
 
 
-@dataclass(frozen=True)
+@dataclass(slots=True)
 class Adopted:
     """The arguments of a plan with every tensor turned into what the plan works on.
 
@@ -83,9 +85,7 @@ def adopt(
     device: int | None,
 ) -> Adopted:
     """Turn the tensors among a plan's arguments into arrays and addresses; everything else stays as it is."""
-    if all(type(value) is np.ndarray for value in sources.values()) and (
-        out is None or type(out) is np.ndarray
-    ):
+    if set(map(type, sources.values())) == _ARRAYS and (out is None or type(out) is np.ndarray):
         return Adopted(dict(sources), out, stream, device)
     plain = {
         name: as_source(name, source, problem.spec(name) if problem.arguments.get(name) else None)
