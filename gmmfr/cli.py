@@ -25,6 +25,7 @@ COMMANDS = (
     "record",
     "replay",
     "shrink",
+    "tile",
     "simulate",
     "doctor",
 )

@@ -2,7 +2,7 @@
 else.
 
 The model of PyPTO 0.2.0 is the one of A2/A3 whatever platform it is asked about, it cannot cost an MX
-product, and it has not been checked against silicon here. Its microseconds are relative.
+product, and it has not been checked against silicon here. Its cycles are relative.
 """
 
 from __future__ import annotations
@@ -18,15 +18,16 @@ from pypto_impl.session import session
 from pypto_impl.tiling import Tiles
 from reference.operands import Operands
 
-SUMMARY = re.compile(r"AICore End-to-End Time:\s*([\d.]+).*?AICore Utilization:\s*([\d.]+)%", re.DOTALL)
+CYCLES = re.compile(r"^Total Cycles\.*:\s*(\d+)$", re.MULTILINE)
+TASKS = re.compile(r"^Total Submit Tasks\.*:\s*(\d+)$", re.MULTILINE)
 
 
 @dataclass(frozen=True)
 class Estimate:
-    """Modelled time in microseconds, utilisation of the cores in percent, and the tiles they belong to."""
+    """Modelled cycles of the whole call, the tasks that it was cut into, and the tiles they belong to."""
 
-    microseconds: float
-    utilisation: float
+    cycles: int
+    tasks: int
     tiles: Tiles
 
 
@@ -45,12 +46,12 @@ def estimate(
     if reason := availability(problem.platform):
         raise NotAvailableError(reason)
     call = prepare(operands, tiles=tiles, unpack=unpack)
-    return read_summary(session("DAV_2201").estimate(call, timeout), call.spec.tiles)
+    return read_report(session("DAV_2201").estimate(call, timeout), call.spec.tiles)
 
 
-def read_summary(printed: str, tiles: Tiles) -> Estimate:
-    """The figures in what the cost model printed."""
-    found = SUMMARY.search(printed)
-    if found is None:
-        raise KernelError("PyPTO's cost model printed no summary", "running the cost model")
-    return Estimate(float(found[1]), float(found[2]), tiles)
+def read_report(report: str, tiles: Tiles) -> Estimate:
+    """The figures in the report that the cost model wrote."""
+    cycles, tasks = CYCLES.search(report), TASKS.search(report)
+    if cycles is None or tasks is None:
+        raise KernelError("PyPTO's cost model wrote no report", "running the cost model")
+    return Estimate(int(cycles[1]), int(tasks[1]), tiles)

@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
 START_SECONDS = 900.0  # the first start builds PyPTO's calculator
+COST_REPORT = "output/*/CostModelSimulationOutput/_simulate.stat.report.txt"
 LOG = "child.log"  # what the child prints
 RESULT = "result.npy"
 
@@ -116,14 +117,14 @@ class Session:
             raise
 
     def estimate(self, call: KernelCall, timeout: float = 600.0) -> str:
-        """What PyPTO's cost model prints about ``call``. Raises :class:`KernelError`."""
+        """The report that PyPTO's cost model writes about ``call``. Raises :class:`KernelError`."""
         with self._lock:
             self.start()
             assert self._folder is not None
-            log = self._folder / LOG
-            printed = log.stat().st_size
+            before = set(self._folder.glob(COST_REPORT))
             self._request(call, "estimate", "estimated", timeout)
-            return log.read_bytes()[printed:].decode(errors="replace")
+            written = set(self._folder.glob(COST_REPORT)) - before
+            return "".join(path.read_text(errors="replace") for path in written)
 
     def _request(self, call: KernelCall, task: str, answer: str, timeout: float) -> dict[str, Any]:
         """Hand ``call`` to the child; its answer. A child that fails is closed."""
