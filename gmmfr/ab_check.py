@@ -10,7 +10,8 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from gmmfr.backends import Progress, find_backend
+from gmmfr.backend import Progress
+from gmmfr.backends import find_backend
 from gmmfr.cli_support import UsageFailure
 from gmmfr.loading import load_call
 from gmmfr.result import Result

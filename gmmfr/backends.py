@@ -6,50 +6,24 @@ A backend says why it cannot run a call here (``refusal``), or runs it (``run``)
 
 from __future__ import annotations
 
-import importlib.util
 import os
 import re
-import sys
 import time
 import warnings
-from abc import ABC, abstractmethod
-from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
+from gmmfr.backend import Backend, Progress
 from gmmfr.cli_support import UsageFailure
+from gmmfr.own_kernel import OwnKernel
 from gmmfr.result import Result
 from reference.operands import Operands
 from reference.problem import Problem
-from reference.torch_tensors import array_of, is_tensor
 
 if TYPE_CHECKING:
     from aclnn_bindings import Library
-
-Progress = Callable[[int, int], None]
-
-
-class Backend(ABC):
-    """One way to compute the operator."""
-
-    name: str
-    summary: str
-
-    @property
-    def identity(self) -> str:
-        """What two names of one backend have in common."""
-        return self.name
-
-    @abstractmethod
-    def refusal(self, problem: Problem) -> str | None:
-        """Why this backend cannot run ``problem`` on this machine; None when it can."""
-
-    @abstractmethod
-    def run(self, operands: Operands, progress: Progress | None = None) -> Result:
-        """Compute ``operands``; only called when :meth:`refusal` has nothing to say."""
 
 
 class GoldenBackend(Backend):
@@ -183,7 +157,8 @@ class PyptoBackend(Backend):
         import pypto_impl
 
         result = pypto_impl.run(operands)
-        return Result(self.name, result.out, result.device, result.seconds)
+        notes = () if result.launched else ("no row to compute: the result is the initial value",)
+        return Result(self.name, result.out, result.device, result.seconds, notes=notes)
 
 
 class TorchNpuBackend(Backend):
@@ -201,63 +176,6 @@ class TorchNpuBackend(Backend):
         from gmmfr import torch_npu_backend
 
         return torch_npu_backend.run(operands)
-
-
-class OwnKernel(Backend):
-    """A user's kernel: ``path/to/file.py:function`` gets the operands and returns ``out``."""
-
-    def __init__(self, name: str) -> None:
-        self.name = name
-        path, _, function = name.rpartition(":")
-        self._path, self._function = Path(path), function
-        self.summary = f"{function} of {path}"
-        if not self._path.is_file():
-            raise UsageFailure(f"backend {name}: file {self._path} does not exist")
-
-    @property
-    def identity(self) -> str:
-        return f"{self._path.resolve()}:{self._function}"
-
-    def refusal(self, problem: Problem) -> str | None:
-        return None
-
-    def run(self, operands: Operands, progress: Progress | None = None) -> Result:
-        protected = Operands(operands.problem, {n: _read_only(a) for n, a in operands.arrays.items()})
-        try:
-            kernel = self._load()
-            begin = time.perf_counter()
-            returned = kernel(protected)
-        except SystemExit as error:  # a kernel cannot end the check, least of all as a success
-            raise RuntimeError(
-                f"the kernel called sys.exit({error.code!r}); expected it to return out"
-            ) from error
-        out = array_of("out", returned.cpu()) if is_tensor(returned) else np.asarray(returned)
-        seconds = time.perf_counter() - begin
-        if out.dtype == object:
-            raise TypeError(
-                f"the kernel returned {type(returned).__name__}; expected out, a float32 array of shape "
-                f"{operands.problem.spec('out').shape}"
-            )
-        return Result(self.name, out, f"own kernel ({self._path.name}:{self._function})", seconds)
-
-    def _load(self) -> Callable[[Operands], Any]:
-        spec = importlib.util.spec_from_file_location(f"gmmfr_own_kernel_{self._path.stem}", self._path)
-        if spec is None or spec.loader is None:
-            raise UsageFailure(f"backend {self.name}: {self._path} is no Python file")
-        module = importlib.util.module_from_spec(spec)
-        sys.modules[module.__name__] = module
-        spec.loader.exec_module(module)
-        kernel = getattr(module, self._function, None)
-        if not callable(kernel):
-            raise UsageFailure(f"backend {self.name}: {self._path} has no function {self._function!r}")
-        return kernel  # type: ignore[no-any-return]
-
-
-def _read_only(array: NDArray[Any]) -> NDArray[Any]:
-    """A view that a kernel cannot write to: the next backend gets the same operands."""
-    view: NDArray[Any] = array.view()
-    view.flags.writeable = False
-    return view
 
 
 BACKENDS: dict[str, type[Backend]] = {

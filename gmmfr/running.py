@@ -10,7 +10,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from gmmfr.backends import Backend, Progress, find_backend
+from gmmfr.backend import Backend, Progress
+from gmmfr.backends import find_backend
 from gmmfr.cli_support import UsageFailure
 from gmmfr.loading import load_call
 from gmmfr.recording import note, one_run

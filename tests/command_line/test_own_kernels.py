@@ -124,3 +124,13 @@ def test_names_and_reasons_are_printed_as_they_are(gmmfr: Gmmfr, tmp_path: Path)
         outcome = gmmfr(*arguments, f"{path}:raises")
         assert outcome.code == 1
         assert "FAILED: RuntimeError: [/red] out of [tiles]" in outcome.out
+
+
+def test_a_kernel_may_import_a_module_beside_it(gmmfr: Gmmfr, tmp_path: Path) -> None:
+    (tmp_path / "gmmfr_test_neighbour.py").write_text("import reference\n\ncompute = reference.golden\n")
+    path = tmp_path / "kernel.py"
+    path.write_text(
+        "from gmmfr_test_neighbour import compute\n\n\ndef kernel(operands):\n"
+        "    return compute(operands, 'float32').out\n"
+    )
+    assert gmmfr("ab", "c10", "-a", f"{path}:kernel", "--json").json["verdict"] == "PASS"
