@@ -4,6 +4,7 @@
 
 #include "memory.hpp"
 #include "operand.hpp"
+#include "ordering.hpp"
 #include "runtime.hpp"
 #include "tensor.hpp"
 
@@ -116,11 +117,18 @@ int phase1(const char* name, const aclTensor* target, const aclTensor* source, u
     auto transfer = std::make_shared<Transfer>();
     transfer->name = name;
     if (Failure failed = prepare(transfer.get(), target, source)) {
-        return fail(failed.code, name, ": ", failed.message);
+        return report(failed);
     }
     *workspace_size = 0;
     *executor = static_cast<aclOpExecutor*>(transfers().add(std::move(transfer)));
     return ACLNN_SUCCESS;
+}
+
+// What the checking device must know: the bytes of one side, if it has any.
+void add_access(const char* name, const Layout& layout, void* address, bool write, std::vector<Access>* accesses) {
+    Extent extent;
+    if (layout.elements() == 0 || find_extent(layout, address, &extent)) return;
+    accesses->push_back({name, extent.start, extent.bytes, write, !layout.contiguous()});
 }
 
 int phase2(aclOpExecutor* handle, aclrtStream stream_handle) {
@@ -132,6 +140,12 @@ int phase2(aclOpExecutor* handle, aclrtStream stream_handle) {
     }
     void* target = transfer->target->address.load();
     void* source = transfer->source ? transfer->source->address.load() : nullptr;
+    std::vector<Access> accesses;
+    add_access("selfRef", transfer->to, target, true, &accesses);
+    if (transfer->source) add_access("src", transfer->from, source, false, &accesses);
+    if (Failure failed = order_work(*stream, accesses)) {
+        return fail(ACLNN_ERR_INNER, failed.message);
+    }
     const bool taken = stream->submit({[transfer, target, source] {
         Failure failed = run_transfer(*transfer, target, source);
         if (failed) failed.message = text(transfer->name, ": ", failed.message);

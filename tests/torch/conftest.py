@@ -57,8 +57,11 @@ def start() -> Callable[..., Outcome]:
 def run_simulated(start: Callable[..., Outcome]) -> Callable[..., Outcome]:
     """Run Python on the simulated device: one of ``programs/``, or code."""
 
-    def run(program: str, *arguments: str, soc: str, task_queue: int = 1, first: str = "") -> Outcome:
+    def run(
+        program: str, *arguments: str, soc: str, task_queue: int = 1, check: bool = False, first: str = ""
+    ) -> Outcome:
         variables = {**simulated_environment(soc), "TASK_QUEUE_ENABLE": str(task_queue)}
+        variables["GMMFR_SIM_CHECK"] = str(int(check))
         if first:
             variables["LD_LIBRARY_PATH"] = f"{first}:{variables['LD_LIBRARY_PATH']}"
         what = [PROGRAMS / program] if program.endswith(".py") else ["-c", program]
@@ -69,13 +72,16 @@ def run_simulated(start: Callable[..., Outcome]) -> Callable[..., Outcome]:
 
 @pytest.fixture(scope="session")
 def simulated(run_simulated: Callable[..., Outcome]) -> Callable[..., Any]:
-    """The JSON document that one of ``programs/`` prints on its last line.  Equal runs happen once."""
+    """The JSON document that one of ``programs/`` prints on its last line.  Equal runs happen once.
+
+    The device checks what the program does: memory, alignment, order between streams.
+    """
     done: dict[str, Any] = {}
 
-    def run(program: str, *arguments: str, soc: str, task_queue: int = 1) -> Any:
-        key = json.dumps([program, arguments, soc, task_queue])
+    def run(program: str, *arguments: str, soc: str, task_queue: int = 1, check: bool = True) -> Any:
+        key = json.dumps([program, arguments, soc, task_queue, check])
         if key not in done:
-            outcome = run_simulated(program, *arguments, soc=soc, task_queue=task_queue)
+            outcome = run_simulated(program, *arguments, soc=soc, task_queue=task_queue, check=check)
             assert outcome.returncode == 0, f"{program} ended with {outcome.returncode}:\n{outcome.stderr}"
             done[key] = json.loads(outcome.stdout.splitlines()[-1])
         return done[key]
