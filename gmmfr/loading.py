@@ -9,22 +9,31 @@ from typing import Any
 from numpy.typing import NDArray
 
 from gmmfr.cli_support import UsageFailure
+from gmmfr.memory_need import check_memory
 from reference.operands import Operands
 
 
-def load_call(source: str | os.PathLike[str] | Operands, seed: int = 0) -> Operands:
+def load_call(
+    source: str | os.PathLike[str] | Operands, seed: int = 0, *, any_size: bool = False
+) -> Operands:
     """The call that ``source`` names: operands, a case name, or the path of a ``.safetensors`` bundle.
 
-    Raises :class:`UsageFailure` for an unknown case or an unreadable file.
+    Raises :class:`UsageFailure` for an unknown case or an unreadable file, and without ``any_size`` for
+    operands or a bundle whose result would not fit into this machine's memory.
     """
     if isinstance(source, Operands):
+        if not any_size:
+            check_memory(source.problem, "call")
         return source
     if not isinstance(source, (str, os.PathLike)):
         kind = type(source).__name__
         raise UsageFailure(f"call: expected operands, a case name or the path of a bundle, got {kind}")
     name = os.fspath(source)
     if name.endswith(".safetensors"):
-        return _read(name)
+        operands = _read(name)
+        if not any_size:
+            check_memory(operands.problem, name)
+        return operands
     from reference.cases import find_case
 
     try:

@@ -12,7 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gmmfr.ab_check import AbReport
-from gmmfr.backends import Progress, find_backend
+from gmmfr.backend import Progress
+from gmmfr.backends import BACKENDS, find_backend
 from gmmfr.cli_support import UsageFailure
 from gmmfr.loading import load_call
 from gmmfr.recording import recorded_outputs, versions
@@ -88,7 +89,7 @@ def replay(
         ab = AbReport("INVALID", label, violations=tuple(violations.violations))
         return ReplayReport(ab, "the validator refuses the recorded call", operands.recorded)
     if against is None:
-        chosen = find_backend(backend or _default_backend(operands, outputs), operands.problem)
+        chosen = find_backend(backend or _default_backend(operands, outputs, label), operands.problem)
         result = run_backend(chosen, operands)
         versions_now: Mapping[str, str] = versions()
     else:
@@ -198,8 +199,14 @@ def _describe(
     )
 
 
-def _default_backend(operands: Operands, outputs: Mapping[str, Any]) -> str:
+def _default_backend(operands: Operands, outputs: Mapping[str, Any], label: str) -> str:
+    """The recorded backend; a kernel of the user's own must be named again: no file says what code runs."""
     name = str(operands.recorded.get("backend") or next(iter(outputs)))
+    if name not in BACKENDS:
+        raise UsageFailure(
+            f"{label}: recorded with backend {name!r}, which is none of {', '.join(BACKENDS)}; say with "
+            "--backend what to run"
+        )
     return "auto" if name in _ABI_BACKENDS else name
 
 

@@ -66,7 +66,7 @@ def _assemble(tensors: Mapping[str, tuple[str, Array]], call: Any) -> Operands:
     if isinstance(rows, bool) or not isinstance(rows, int) or rows < 0:
         raise ProblemError(f"batch: expected a number of rows, got {rows!r}")
     specs["out"] = _out_spec(problem, rows, layouts.get("out"))
-    recorded = {"outputs": {n: t[1] for n, t in tensors.items() if n.startswith("out.")}, **recorded}
+    recorded["outputs"] = {n: t[1] for n, t in tensors.items() if n.startswith("out.")}
     return Operands(Problem(call["platform"], specs, attributes), arrays, recorded)
 
 

@@ -53,7 +53,7 @@ def load_problems(source: str, seed: int = 0) -> tuple[list[tuple[Problem, Any]]
     if source != "-" and (source.endswith(".safetensors") or not is_file(source)):
         from gmmfr.loading import load_call
 
-        operands = load_call(source, seed)
+        operands = load_call(source, seed, any_size=True)
         return [(operands.problem, operands.arrays)], False
     try:
         text = sys.stdin.read() if source == "-" else Path(source).read_text(encoding="utf-8")

@@ -12,7 +12,7 @@ _TEMPLATE = '''"""{title}
 {call}
 {failure}
 
-Needs gmmfr and {bundle} beside this file.  Another backend may be named: python {script} simulator
+Needs gmmfr and {file} beside this file.  Another backend may be named: python {script} simulator
 """
 
 import sys
@@ -35,11 +35,17 @@ sys.exit({{"PASS": 0, "NOT RUN": 3}}.get(report.verdict, 1))
 def write_script(path: Path, bundle: str, backend: str, shrunk: Shrunk) -> None:
     """Write a script to ``path`` that runs ``bundle``, which lies beside it, on ``backend``."""
     text = _TEMPLATE.format(
-        title=f"A call that fails on {backend}.",
-        call=describe_call(bundle, shrunk.operands.problem),
-        failure=str(shrunk.failure).replace("\\", "\\\\").replace('"""', "'''"),
+        title=_quoted(f"A call that fails on {backend}."),
+        call=_quoted(describe_call(bundle, shrunk.operands.problem)),
+        failure=_quoted(str(shrunk.failure)),
+        file=_quoted(bundle),
+        script=_quoted(path.name),
         bundle=bundle,
-        script=path.name,
         backend=backend,
     )
     path.write_text(text, encoding="utf-8")
+
+
+def _quoted(text: str) -> str:
+    """Text as a docstring may hold it: it cannot end the docstring, whatever a file is called."""
+    return text.replace("\\", "\\\\").replace('"""', "'''")

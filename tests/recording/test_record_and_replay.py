@@ -213,7 +213,7 @@ def test_replay_of_a_call_that_both_sides_get_wrong_reproduces_it(gmmfr: Gmmfr, 
     kernel.write_text("import reference\ndef kernel(o): return 2 * reference.golden(o, 'float32').out\n")
     path = tmp_path / "wrong.safetensors"
     assert gmmfr("record", "c10", "-b", f"{kernel}:kernel", "-o", path).code == 0
-    outcome = gmmfr("replay", path, "--json")
+    outcome = gmmfr("replay", path, "-b", f"{kernel}:kernel", "--json")
     assert outcome.code == 0
     assert "the same bit for bit" in outcome.json["message"]
     assert [c["verdict"] for c in outcome.json["comparisons"]] == ["PASS", "FAIL", "FAIL"]

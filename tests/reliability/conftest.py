@@ -53,7 +53,9 @@ class RawCall:
         self.stream = self.new_stream()
         tuning = operands.attributes.tuning_config
         self.tuning = (
-            ffi.NULL if tuning is None else self.f.aclCreateIntArray(ffi.new("int64_t[]", tuning), len(tuning))
+            ffi.NULL
+            if tuning is None
+            else self.f.aclCreateIntArray(ffi.new("int64_t[]", tuning), len(tuning))
         )
         for name, spec in operands.problem.arguments.items():
             if spec is not None:

@@ -26,7 +26,21 @@ PHASE_2 = "aclnnGroupedMatmulFinalizeRoutingV3"
 PHASE_1 = PHASE_2 + "GetWorkspaceSize"
 WAIT = (507000, 507001, 507010, 507011, 507014, 507015, 507018, 507034, 507035, 507053, 507054, 507899)
 WAIT += (507901, 107003, 107020, 107022, 107023)
-INNER = (561000, 561001, 561002, 561003, 561101, 561102, 561103, 561105, 561107, 561108, 561112, 561118, 561201)
+INNER = (
+    561000,
+    561001,
+    561002,
+    561003,
+    561101,
+    561102,
+    561103,
+    561105,
+    561107,
+    561108,
+    561112,
+    561118,
+    561201,
+)
 
 #: Function: what the exception says was being done, and the codes that it is failed with. 0 where the
 #: function has no status: it gives NULL, and the caller sees 500001.
@@ -213,7 +227,9 @@ def test_a_failed_release_says_what_was_released(
     assert documented(f"| {function} | 507899 | DeviceFaultError | {what} |")
 
 
-@pytest.mark.parametrize(("function", "code"), [(name, code) for name, codes in START.items() for code in codes])
+@pytest.mark.parametrize(
+    ("function", "code"), [(name, code) for name, codes in START.items() for code in codes]
+)
 def test_a_start_that_fails_is_an_exception_and_the_next_start_works(
     function: str, code: int, python: Callable[..., Any], documented: Callable[[str], bool]
 ) -> None:

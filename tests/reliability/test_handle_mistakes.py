@@ -129,7 +129,15 @@ def repeatable_with_another_shape(call: Any) -> int:
     """A new descriptor for x1, of half the rows: the executor keeps the shape of phase 1."""
     repeatable(call)
     half = call.f.aclCreateTensor(
-        ffi.new("int64_t[]", [4, 64]), 2, 36, ffi.NULL, 0, 2, ffi.new("int64_t[]", [4, 64]), 2, call.memory["x1"]
+        ffi.new("int64_t[]", [4, 64]),
+        2,
+        36,
+        ffi.NULL,
+        0,
+        2,
+        ffi.new("int64_t[]", [4, 64]),
+        2,
+        call.memory["x1"],
     )
     status = call.f.aclSetInputTensorAddr(call.executor, 0, half, call.memory["x1"])
     call.last = call.message()
@@ -311,7 +319,9 @@ def test_destroying_null_is_allowed_where_the_vendor_allows_it(raw: Callable[...
     assert call.f.aclDestroyIntArray(ffi.NULL) == 0
 
 
-def test_a_repeatable_executor_runs_again_with_other_memory_of_the_same_shape(raw: Callable[..., Any]) -> None:
+def test_a_repeatable_executor_runs_again_with_other_memory_of_the_same_shape(
+    raw: Callable[..., Any],
+) -> None:
     call = raw()
     repeatable(call)
     first = call.read("out")

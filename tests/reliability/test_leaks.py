@@ -78,7 +78,9 @@ library.runtime.ended = True
 """
     done = python(code)
     maker = "aclnnGroupedMatmulFinalizeRoutingV3GetWorkspaceSize"
-    assert plain(done.stdout) == f"148051\n{HEADER}\n  aclOpExecutor 0x… made by {maker} (call …)\n", done.stderr
+    assert plain(done.stdout) == f"148051\n{HEADER}\n  aclOpExecutor 0x… made by {maker} (call …)\n", (
+        done.stderr
+    )
 
 
 def test_all_leaks_come_in_one_list_and_at_most_twenty(python: Callable[..., Any]) -> None:

@@ -349,7 +349,9 @@ def test_without_checks_the_process_goes_on(
     assert raw().run() == 0
 
 
-@pytest.mark.parametrize(("shift", "where"), [(-1, "before the start"), (0, "after the end"), (63, "after the end")])
+@pytest.mark.parametrize(
+    ("shift", "where"), [(-1, "before the start"), (0, "after the end"), (63, "after the end")]
+)
 def test_bytes_beside_an_allocation_are_watched(
     shift: int, where: str, raw: Callable[..., Any], documented: Callable[[str], bool]
 ) -> None:
@@ -357,7 +359,9 @@ def test_bytes_beside_an_allocation_are_watched(
     block = call.allocate(64)
     edge = ffi.cast("char *", block) + (shift if shift < 0 else 64 + shift)
     kept, edge[0] = edge[0], b"\0"
-    finding = f"bytes {where} of the allocation 0x… (64 bytes, made by aclrtMalloc (call …)) were written over"
+    finding = (
+        f"bytes {where} of the allocation 0x… (64 bytes, made by aclrtMalloc (call …)) were written over"
+    )
     assert call.synchronize() == 507053
     assert call.message() == f"EZ9999: aclrtSynchronizeStream: {finding}"
     assert call.free(block) == 507053

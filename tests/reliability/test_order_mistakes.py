@@ -176,7 +176,9 @@ def result(family: str, seed: int, deterministic: bool | None = None) -> Any:
 def test_rows_are_added_in_the_order_of_a_seed(family: str) -> None:
     results = [result(family, seed) for seed in (0, 1, 2, 1)]
     assert results[1].tobytes() == results[3].tobytes()
-    assert len({one.tobytes() for one in results}) == 3, "32 rows of floats in another order round differently"
+    assert len({one.tobytes() for one in results}) == 3, (
+        "32 rows of floats in another order round differently"
+    )
 
 
 def test_deterministic_mode_ignores_the_seed_on_atlas_a2() -> None:
