@@ -139,6 +139,8 @@ def _explanations(entry: dict[str, Any]) -> Markup:
     shown = []
     for found in entry["explanations"]:
         share = "every element" if found["share"] == 1.0 else f"{100 * found['share']:.4g} % of the elements"
+        if not found["everywhere"]:
+            share = "the elements that differ, and only these: made in a part of the output"
         detail = f" ({found['detail']})" if found["detail"] else ""
         shown.append(
             tag(

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Any
 
@@ -21,27 +21,39 @@ from reference.operands import Operands
 _COLUMNS = 32
 #: Share of the elements, and of those that the golden does not explain, that a mistake has to explain.
 _SHARE, _SHARE_OF_WRONG = 0.99, 0.95
+#: Wrong elements that it takes to name a mistake that explains these alone.
+_FEWEST = 16
 #: Bytes of weights whose products are computed at a time when a mistake is confirmed.
 _CONFIRM_BYTES = 256 << 20
-_CONFIRMED = 3
+_CONFIRMED = 4
 
 
 @dataclass(frozen=True)
 class Explanation:
-    """A mistake that explains the result: ``share`` of all elements (1.0: every one) within the bound."""
+    """A mistake that explains the result.
+
+    ``everywhere``: the mistake alone explains ``share`` of all elements (1.0: every one) within the bound.
+    Otherwise it explains the elements that differ, and the others are right: it was made in a part of the
+    output, and ``share`` is explained by the golden or by the mistake.
+    """
 
     name: str
     title: str
     detail: str
     advice: str
     share: float
+    everywhere: bool
 
     def __str__(self) -> str:
-        exact = (
-            "explains every element" if self.share == 1.0 else f"explains {self.share:.3%} of the elements"
-        )
         detail = f" ({self.detail})" if self.detail else ""
-        return f"{self.title}{detail}: {exact}. {self.advice}"
+        return f"{self.title}{detail}: {self.extent}. {self.advice}"
+
+    @property
+    def extent(self) -> str:
+        """What it explains, in words."""
+        if not self.everywhere:
+            return "explains the elements that differ, and only these: made in a part of the output"
+        return "explains every element" if self.share == 1.0 else f"explains {self.share:.3%} of the elements"
 
     def to_json(self) -> dict[str, Any]:
         """The entry of ``explanations``."""
@@ -96,7 +108,7 @@ def diagnose(
         return Diagnosis(comparison, None, (), 0)
     location = locate(out, reference.out, reference)
     finder = _Finder(operands, out, reference, choose_columns(location.columns))
-    found = list(finder.search(progress))
+    found = finder.search(progress)
     return Diagnosis(comparison, location, tuple(_select(found)), finder.tried)
 
 
@@ -130,72 +142,129 @@ class _Finder:
         self._whole = len(columns) == operands.problem.n
         self.tried = 0
 
-    def search(self, progress: Callable[[int, int], None] | None) -> Iterator[tuple[Hypothesis, Explanation]]:
-        """The hypotheses that fit, with the variant that fits best."""
-        confirmed = 0
+    def search(self, progress: Callable[[int, int], None] | None) -> list[tuple[Hypothesis, Explanation]]:
+        """The hypotheses that fit, each with the variant that fits best, best first."""
+        fitting = []
         for done, hypothesis in enumerate(HYPOTHESES, start=1):
-            for variant, detail, share in self._fitting(hypothesis):
-                if not self._whole and confirmed < _CONFIRMED:
-                    confirmed += 1
-                    share = self._confirm(hypothesis, variant)
-                if share >= _SHARE:
-                    yield (
-                        hypothesis,
-                        Explanation(hypothesis.name, hypothesis.title, detail, hypothesis.advice, share),
-                    )
+            fitting += self._fitting(hypothesis)
             if progress is not None:
                 progress(done, len(HYPOTHESES))
+        fitting.sort(key=lambda fit: fit.explained.rank, reverse=True)
+        if not self._whole:
+            confirmed = [replace(fit, explained=self._confirm(fit)) for fit in fitting[:_CONFIRMED]]
+            fitting = [fit for fit in confirmed if fit.explained.fits]
+        return [(fit.hypothesis, fit.explanation()) for fit in fitting]
 
-    def _fitting(self, hypothesis: Hypothesis) -> list[tuple[int, str, float]]:
-        """The number, detail and share of the variant that fits best, if one fits."""
-        fitting = []
+    def _fitting(self, hypothesis: Hypothesis) -> list[_Fit]:
+        """The variant that fits best, if one fits."""
+        fits = []
         with np.errstate(all="ignore"):
             for variant, (detail, outcome) in enumerate(hypothesis.outcomes(self._call)):
                 self.tried += 1
-                share = explained_share(self._call, outcome)
-                if share >= _SHARE:
-                    fitting.append((variant, detail, share))
-        return sorted(fitting, key=lambda entry: -entry[2])[:1]
+                explained = explain(self._call, outcome)
+                if explained.fits:
+                    fits.append(_Fit(hypothesis, variant, detail, explained))
+        return sorted(fits, key=lambda fit: fit.explained.rank, reverse=True)[:1]
 
-    def _confirm(self, hypothesis: Hypothesis, variant: int) -> float:
-        """The share that a variant explains over all columns."""
+    def _confirm(self, fit: _Fit) -> Explained:
+        """What a variant explains over all columns, or over those up to where it fails."""
         problem = self._operands.problem
         per_column = max(1, problem.e * problem.k)
         width = max(1, _CONFIRM_BYTES // per_column // COLUMN_GROUP) * COLUMN_GROUP
-        explained = 0.0
+        total = Explained(0, 0, 0, 0)
         for first in range(0, problem.n, width):
             columns = np.arange(first, min(problem.n, first + width))
             call = Call(self._operands, columns, self._out, self._reference)
             with np.errstate(all="ignore"):
-                _, outcome = next(islice(hypothesis.outcomes(call), variant, None), ("", None))
-                share = 0.0 if outcome is None else explained_share(call, outcome, partial=True)
-            if share < _SHARE:
-                return share
-            explained += share * len(columns)
-        return explained / problem.n
+                found = next(islice(fit.hypothesis.outcomes(call), fit.variant, None), None)
+                total += Explained(call.out.size, 1, 0, 0) if found is None else explain(call, found[1])
+            if total.wrong_explained < 0.5 * total.wrong:
+                break
+        return total
 
 
-def explained_share(call: Call, outcome: Golden, *, partial: bool = False) -> float:
-    """Share of the elements of a call's result that an outcome explains; 0 where it does not count.
+@dataclass(frozen=True)
+class Explained:
+    """Elements that were looked at: all, those that the golden does not explain, and how many of these
+    and of all a mistake explains."""
 
-    An outcome explains an element that is within its bound.  It must also explain most of the elements
-    that the golden does not, and must be nearer to them than the golden by half of the difference: a
-    mistake that changes nothing explains nothing.  ``partial``: these columns may all be right.
+    count: int
+    wrong: int
+    wrong_explained: int
+    all_explained: int
+
+    def __add__(self, other: Explained) -> Explained:
+        return Explained(
+            self.count + other.count,
+            self.wrong + other.wrong,
+            self.wrong_explained + other.wrong_explained,
+            self.all_explained + other.all_explained,
+        )
+
+    @property
+    def fits(self) -> bool:
+        """Whether the mistake explains most of what is wrong, and either all the rest or enough elements."""
+        if not self.wrong or self.wrong_explained < _SHARE_OF_WRONG * self.wrong:
+            return False
+        return self.everywhere or self.wrong >= _FEWEST
+
+    @property
+    def everywhere(self) -> bool:
+        """Whether the mistake explains the elements that are right, too."""
+        return self.all_explained >= _SHARE * self.count
+
+    @property
+    def share(self) -> float:
+        """Share of the elements that the mistake explains; if not everywhere, it or the golden."""
+        if self.everywhere:
+            return self.all_explained / self.count
+        return 1.0 - (self.wrong - self.wrong_explained) / self.count
+
+    @property
+    def rank(self) -> tuple[bool, float]:
+        """Orders mistakes: those made everywhere before others, then by share."""
+        return self.everywhere, self.share
+
+
+@dataclass(frozen=True)
+class _Fit:
+    """A hypothesis and the number of its variant that fits."""
+
+    hypothesis: Hypothesis
+    variant: int
+    detail: str
+    explained: Explained
+
+    def explanation(self) -> Explanation:
+        """In words."""
+        row, explained = self.hypothesis, self.explained
+        return Explanation(
+            row.name, row.title, self.detail, row.advice, explained.share, explained.everywhere
+        )
+
+
+def explain(call: Call, outcome: Golden) -> Explained:
+    """How much of a call's result an outcome explains.
+
+    It explains an element that is within its bound; one that the golden does not explain it must also be
+    nearer to, by half of the difference: a mistake that changes nothing explains nothing.
     """
     off_clean, wrong = call.off_clean
     off, unexplained = judge_all(call.out, outcome)
-    count = wrong.size
-    if not wrong.any():
-        return 1.0 - np.count_nonzero(unexplained) / count if partial else 0.0
     nearer = off[wrong] <= 0.5 * off_clean[wrong]
-    of_wrong = np.count_nonzero(nearer & ~unexplained[wrong]) / np.count_nonzero(wrong)
-    if of_wrong < _SHARE_OF_WRONG:
-        return 0.0
-    return 1.0 - float(np.count_nonzero(unexplained)) / count
+    return Explained(
+        wrong.size,
+        int(np.count_nonzero(wrong)),
+        int(np.count_nonzero(nearer & ~unexplained[wrong])),
+        wrong.size - int(np.count_nonzero(unexplained)),
+    )
 
 
 def _select(found: list[tuple[Hypothesis, Explanation]]) -> list[Explanation]:
-    """Best first; general explanations only where there is no other."""
-    particular = [explanation for hypothesis, explanation in found if not hypothesis.general]
-    chosen = particular or [explanation for _, explanation in found]
-    return sorted(chosen, key=lambda explanation: -explanation.share)
+    """Mistakes made everywhere where there are any; general ones only where there is no other."""
+    for general in (False, True):
+        for everywhere in (True, False):
+            chosen = [e for row, e in found if row.general == general and e.everywhere == everywhere]
+            if chosen:
+                return chosen
+    return []

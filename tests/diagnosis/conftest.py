@@ -122,7 +122,7 @@ class PlainKernel:
         if kind != "float4_e2m1fn":
             return codes.astype(np.float32)
         pair = [codes >> 4, codes & 15] if swap else [codes & 15, codes >> 4]
-        nibbles = np.stack(pair, axis=-1).reshape(*codes.shape[:-1], -1).astype(np.uint8)
+        nibbles = np.stack(pair, axis=-1).reshape(*codes.shape[:-1], 2 * codes.shape[-1]).astype(np.uint8)
         return nibbles.view(ml_dtypes.float4_e2m1fn).astype(np.float32)
 
     def activations(self) -> Array:

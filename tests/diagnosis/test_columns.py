@@ -69,13 +69,26 @@ def test_mistake_in_a_wide_call_is_named(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", CALLS)
-def test_mistake_in_some_columns_only_is_not_named(name: str) -> None:
-    """Half of the columns right, half with logit left out: no single mistake gives this."""
+def test_mistake_in_some_columns_is_named_for_these(name: str) -> None:
+    """Half of the columns right, half with logit left out."""
     call = CALLS[name]()
     out = golden(call, "float32").out
     plain = golden(change(call, {"logit": np.ones_like(call.arrays["logit"])}), "float32").out
     half = call.problem.n // 2
     out[:, half:] = plain[:, half:]
+    diagnosis = diagnose(call, out)
+    assert diagnosis.verdict == "FAIL"
+    (found,) = diagnosis.explanations
+    assert (found.name, found.detail, found.everywhere) == ("logit-left-out", "not applied", False)
+    assert "only these" in str(found)
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_two_mistakes_in_two_parts_are_not_named(name: str) -> None:
+    """Half of the columns with logit left out, half three times the right result."""
+    call = CALLS[name]()
+    out = golden(change(call, {"logit": np.ones_like(call.arrays["logit"])}), "float32").out
+    out[:, call.problem.n // 2 :] = 3 * golden(call, "float32").out[:, call.problem.n // 2 :]
     diagnosis = diagnose(call, out)
     assert diagnosis.verdict == "FAIL"
     assert not diagnosis.explanations
