@@ -17,7 +17,7 @@ def seen(request: pytest.FixtureRequest, simulated: Callable[..., Any]) -> Any:
     return simulated("npu_tensors.py", soc=request.param)
 
 
-@pytest.mark.parametrize("way", ["plan", "bound out", "out given", "side stream", "run"])
+@pytest.mark.parametrize("way", ["plan", "bound out", "out given", "side stream", "run", "backend"])
 def test_results_are_right(seen: Any, way: str) -> None:
     assert seen[way] is True
 
@@ -53,6 +53,10 @@ def test_operands_keep_the_tensors_beside_their_copies(seen: Any) -> None:
 )
 def test_what_cannot_be_is_refused(seen: Any, way: str, message: str) -> None:
     assert seen[way] == message
+
+
+def test_the_aclnn_backend_leaves_the_callers_x1_as_it_was(seen: Any) -> None:
+    assert seen["backend keeps x1"] is True
 
 
 def test_a_tensor_of_another_layout_than_the_problem_is_refused(seen: Any) -> None:

@@ -158,6 +158,20 @@ def test_a_conversion_on_the_device_is_refused_with_both_types(run_simulated: Ca
     assert "aclnnInplaceCopyGetWorkspaceSize: from INT32 to FLOAT is not simulated" in outcome.stderr
 
 
+def test_what_phase_1_refuses_is_said_by_torch_npu(run_simulated: Callable[..., Any]) -> None:
+    outcome = run_simulated("refused.py", "group_list", soc=A950, task_queue=0)
+    assert outcome.returncode != 0
+    assert "call aclnnGroupedMatmulFinalizeRoutingV3 failed, error code is 161002" in outcome.stderr
+    assert "groupList dtype: expected INT64, got INT32" in outcome.stderr
+
+
+def test_a_fault_of_the_kernel_comes_up_when_torch_npu_waits(run_simulated: Callable[..., Any]) -> None:
+    outcome = run_simulated("refused.py", "row_index", soc=A950, task_queue=1)
+    assert outcome.returncode != 0
+    assert "error code is 507035" in outcome.stderr
+    assert "rowIndex[0] = 103: expected 0 to 3 (out has 4 rows)" in outcome.stderr
+
+
 def test_the_wheels_files_are_as_they_were_published() -> None:
     distribution = metadata.distribution("torch_npu")
     listing = distribution.read_text("RECORD")

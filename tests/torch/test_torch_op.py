@@ -101,6 +101,12 @@ def test_fake_tensors_get_the_shape_of_the_result(operator: Any, name: str) -> N
     assert (tuple(out.shape), out.dtype) == ((operands.batch, operands.problem.n), torch.float32)
 
 
+def test_meta_tensors_get_the_shape_of_the_result(operator: Any) -> None:
+    positional, named = torch_arguments(make_case("c16"), "meta")
+    out = operator(*positional, **named)
+    assert (out.device.type, tuple(out.shape)) == ("meta", (4, 66))
+
+
 @pytest.mark.parametrize("name", ["w0", "c5", "c15", "c16"])
 def test_opcheck_passes(operator: Any, name: str) -> None:
     operands = make_case(name)

@@ -7,6 +7,7 @@ import torch_npu  # noqa: F401
 
 import gmmfr
 from aclnn_bindings import Plan, find_library, grouped_matmul_finalize_routing_v3
+from gmmfr.backends import run_library
 from gmmfr.torch_call import torch_arguments
 from reference import Operands, Problem, golden, make_case
 
@@ -74,4 +75,9 @@ seen["run"] = bool(close(torch.from_numpy(gmmfr.run(loaded, backend="simulator")
 seen["kept"] = sorted(loaded.devices) == sorted(call)
 where, sources = loaded.on_device()
 seen["on device"] = where == problem and all(sources[name] is call[name] for name in call)
+library = find_library()
+library.provider = "vendor"  # so that the backend reads the tensors, as it does beside an NPU
+before = call["x1"].cpu().view(torch.uint8)
+seen["backend"] = close(torch.from_numpy(run_library("aclnn", library, "this device", loaded).out))
+seen["backend keeps x1"] = torch.equal(call["x1"].cpu().view(torch.uint8), before)
 print(json.dumps(seen))
