@@ -58,6 +58,10 @@ def test_torch_npu_and_the_binding_give_the_same_bits(
         assert row["devices"] == ["npu:0"], row["case"]
 
 
+def test_fp4_in_torchs_own_dtype_and_as_bytes(simulated: Simulated) -> None:
+    assert simulated("native_fp4.py", soc=A950) == [["PASS", "PASS"]] * 8  # torch_npu, and our operator
+
+
 def test_torch_npu_runs_on_atlas_a3(simulated: Simulated) -> None:
     (row,) = simulated("vendor_calls.py", "c3", soc=A3)
     assert (row["verdict"], row["different"]) == ("PASS", [])
