@@ -25,5 +25,5 @@ def include_directory() -> Path:
 
 
 def library_directory() -> Path:
-    """The folder of the simulator's libraries, under the vendor's names: for ``-L`` and ``LD_LIBRARY_PATH``."""
+    """The simulator's libraries under the vendor's names: for ``-L`` and ``LD_LIBRARY_PATH``."""
     return LIBRARY_DIRECTORY

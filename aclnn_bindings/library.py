@@ -209,6 +209,8 @@ def find_library(path: str | os.PathLike[str] | None = None) -> Library:
     ``libopapi.so`` on the loader's path, older names.  Raises :class:`LibraryNotFoundError` with every
     attempt, or :class:`MissingSymbolError` for a library that lacks something else that a call needs.
     """
+    if path is not None and not isinstance(path, (str, os.PathLike)):
+        raise TypeError(f"path: expected a path or None, got {path!r} ({type(path).__name__})")
     places = list(candidates(os.environ)) if path is None else explicit_candidates(os.fspath(path))
     key = repr(places)
     with _lock:
@@ -237,7 +239,6 @@ def _simulator_base() -> Library:
     return Library(functions, None, [Attempt("simulator", path, "found")])
 
 
-@cache
 def simulator(soc: str | None = None) -> Library:
     """The CPU simulator, answering as ``soc`` (``"Ascend910B2"``, ``"Ascend910_9391"``,
     ``"Ascend950PR_9579"``).
@@ -245,6 +246,13 @@ def simulator(soc: str | None = None) -> Library:
     Without a name the environment variable ``GMMFR_SIM_SOC`` decides, else it is an Ascend 950.  All
     simulators of a process share one runtime and its memory.
     """
+    if soc is not None and not isinstance(soc, str):
+        raise TypeError(f"soc: expected the name of a SoC or None, got {soc!r} ({type(soc).__name__})")
+    return _simulator(soc)
+
+
+@cache
+def _simulator(soc: str | None) -> Library:
     base = _simulator_base()
     if soc is None:
         return base

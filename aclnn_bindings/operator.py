@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from aclnn_bindings.arguments import check_library
 from aclnn_bindings.library import find_library
 from aclnn_bindings.plan import Plan, Validation
 from aclnn_bindings.recipes import describe
@@ -81,7 +82,10 @@ def grouped_matmul_finalize_routing_v3(
         raise ProblemError(
             f"batch, out: expected exactly one of them, got {'none' if out is None else 'both'}"
         )
-    library = library or find_library()
+    if library is None:
+        library = find_library()
+    else:
+        check_library(library)
     tensors = {
         "x1": x1,
         "x2": x2,

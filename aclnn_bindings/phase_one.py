@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from aclnn_bindings._acl import ffi, lib
 from aclnn_bindings.handles import Executor, IntArray
 from aclnn_bindings.tensors import DescriptorTable, Tensors
-from reference.problem import ARGUMENTS, Attributes, Problem
+from reference.problem import ARGUMENTS, Attributes, Problem, ProblemError
 
 if TYPE_CHECKING:
     from aclnn_bindings.library import Library
@@ -19,12 +19,15 @@ _DUMMY_BYTES = 512
 def scalars_of(attributes: Attributes) -> Any:
     """The scalar arguments of phase 1 as C takes them."""
     scalars = ffi.new("gmmfr_scalars *")
-    scalars.dtype = attributes.dtype
-    scalars.sharedInputWeight = attributes.shared_input_weight
-    scalars.sharedInputOffset = attributes.shared_input_offset
-    scalars.transposeX1 = attributes.transpose_x1
-    scalars.transposeX2 = attributes.transpose_x2
-    scalars.groupListType = attributes.group_list_type
+    try:
+        scalars.dtype = attributes.dtype
+        scalars.sharedInputWeight = attributes.shared_input_weight
+        scalars.sharedInputOffset = attributes.shared_input_offset
+        scalars.transposeX1 = attributes.transpose_x1
+        scalars.transposeX2 = attributes.transpose_x2
+        scalars.groupListType = attributes.group_list_type
+    except OverflowError:
+        raise ProblemError(f"attributes: expected 64-bit integers, got {attributes.to_json()}") from None
     return scalars
 
 
@@ -43,10 +46,13 @@ def phase_one_status(problem: Problem, library: Library | None = None) -> int:
     Strides, offsets and storage shapes are passed exactly as the problem gives them.  No data is needed:
     phase 1 reads none.  ``library`` defaults to the simulator of the problem's platform.
     """
-    if library is None:
-        from aclnn_bindings.library import simulator
+    from aclnn_bindings.arguments import check_library, check_problem
+    from aclnn_bindings.library import simulator
 
+    check_problem(problem)
+    if library is None:
         library = simulator(problem.platform_row.default_soc)
+    check_library(library)
     with library.runtime.bind() as context:
         memory = context.memory.acquire(_DUMMY_BYTES)
         try:

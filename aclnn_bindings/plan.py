@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
+from aclnn_bindings.arguments import check_array, check_out, check_platform, check_types
 from aclnn_bindings.errors import BindingError, ClosedHandleError
 from aclnn_bindings.execution import Execution
 from aclnn_bindings.handles import warn_unclosed
@@ -17,7 +18,7 @@ from aclnn_bindings.observers import FinishedRun, observed, tell
 from aclnn_bindings.placement import Placement
 from aclnn_bindings.preparation import prepare
 from aclnn_bindings.resources import Resources, milliseconds
-from aclnn_bindings.sources import Array, DeviceAddress, carrier_dtype
+from aclnn_bindings.sources import Array, DeviceAddress
 from aclnn_bindings.streams import BorrowedStream
 from aclnn_bindings.torch_support import Source, adopt, as_source
 from reference.problem import INPUTS, Problem
@@ -72,6 +73,7 @@ class Plan:
         deterministic: bool | None = None,
         repeatable: bool = True,
     ) -> None:
+        check_types(problem, sources, library, out, device, stream, deterministic)
         milliseconds(timeout)
         self._lock = threading.RLock()
         self._preparation = prepare(problem)
@@ -84,8 +86,11 @@ class Plan:
         #: Seconds of the last run, from its launch to the end of the stream.
         self.execute_seconds = 0.0
         self._check_sources()
-        self._check_rules()
+        self._check_rules(adopted.sources)
+        self._preparation.check_layouts()
         with library.runtime.bind(adopted.device) as context:
+            if validate != "off":
+                check_platform(self._preparation.platform, library)
             context.sweep()
             stream = adopted.stream
             self._resources = Resources(context, None if stream is None else BorrowedStream(stream))
@@ -205,46 +210,67 @@ class Plan:
         """Give inputs new data of the same shape and layout for the runs that follow.
 
         It is copied before this returns, and on the host: NumPy arrays, CPU tensors.  For NPU tensors there
-        is :meth:`bind`.
+        is :meth:`bind`.  Data that is refused changes nothing: all of it is checked before any is copied.
         """
         with self._lock:
             self._check_open()
-            for name in arrays:
-                if name not in self._sources:
-                    raise ValueError(
-                        f"{name}: the call has no such argument; it has {', '.join(self._sources)}"
-                    )
-            fresh = {name: _host_source(name, value, self._given) for name, value in arrays.items()}
-            self._sources.update(fresh)
+            fresh = {name: self._fresh(name, value) for name, value in arrays.items()}
+            sources = {**self._sources, **fresh}
             if any(name in arrays for name in _VALUE_ARGUMENTS):
-                self._check_rules()
+                self._check_rules(sources)
             with self._resources.context.current():
                 if self._resources.pending:
                     self._resources.synchronize(self.timeout)
                 self._placement.upload(fresh)
+            self._sources = sources
             if "x1" in arrays:
                 self._execution.x1_is_intact = True
+
+    def _fresh(self, name: str, value: Any) -> Array:
+        """New data for one input, as the host has it, after every check of it."""
+        self._check_name(name)
+        source = as_source(name, value, self._given.spec(name))
+        if isinstance(source, DeviceAddress):
+            raise ValueError(f"{name}: update copies from the host; use device memory in place with bind()")
+        if isinstance(self._sources[name], DeviceAddress):
+            raise ValueError(
+                f"{name}: its memory belongs to the caller; write it there, or bind another address"
+            )
+        check_array(name, source, self._preparation.specs[name], self._preparation.carriers[name])
+        return source
+
+    def _check_name(self, name: str) -> None:
+        if name not in self._sources:
+            raise ValueError(f"{name}: the call has no such argument; it has {', '.join(self._sources)}")
 
     def bind(self, **sources: Any) -> None:
         """Use other device memory of the caller, of the same shape and layout, for the runs that follow.
 
-        Each is a :class:`DeviceAddress` or an NPU tensor.
+        Each is a :class:`DeviceAddress` or an NPU tensor.  All are checked before any is used.
         """
         with self._lock:
             self._check_open()
+            fresh = {name: self._fresh_address(name, value) for name, value in sources.items()}
             with self._resources.context.current():
                 if self._resources.pending:
                     self._resources.synchronize(self.timeout)
-                for name, value in sources.items():
-                    if name != "out" and name not in self._sources:
-                        raise ValueError(f"{name}: the call has no such argument")
-                    source = _device_source(name, value, self._given)
+                for name, source in fresh.items():
                     self._execution.bind(name, source)
                     if name == "out":
                         self._out = source
-                        self._adopted = self._adopted.with_output(value)
+                        self._adopted = self._adopted.with_output(sources[name])
                     else:
                         self._sources[name] = source
+
+    def _fresh_address(self, name: str, value: Any) -> DeviceAddress:
+        """Other device memory for one argument, after every check of it."""
+        if name != "out":
+            self._check_name(name)
+        source = as_source(name, value, self._given.arguments[name])
+        if not isinstance(source, DeviceAddress):
+            raise ValueError(f"{name}: bind takes device memory; give host data with update()")
+        self._preparation.address_shift(name)
+        return source
 
     def close(self) -> None:
         """Wait for queued work and give everything back; nothing happens the second time.
@@ -285,39 +311,19 @@ class Plan:
                 raise ValueError(
                     f"{name}: the call {'needs data for it' if name in specs else 'has no such argument'}"
                 )
+        for name, source in self._sources.items():
+            if isinstance(source, np.ndarray):
+                check_array(name, source, specs[name], self._preparation.carriers[name])
         if isinstance(self._out, np.ndarray):
-            _check_out(self._out, self.problem)
+            check_out(self._out, self.problem.spec("out"))
 
-    def _check_rules(self) -> None:
+    def _check_rules(self, sources: Mapping[str, Array | DeviceAddress]) -> None:
         if self._validate == "off":
             return
         values = {
-            name: self._sources[name]
-            for name in _VALUE_ARGUMENTS
-            if isinstance(self._sources.get(name), np.ndarray)
+            name: sources[name] for name in _VALUE_ARGUMENTS if isinstance(sources.get(name), np.ndarray)
         }
         self._preparation.check(values, strict=self._validate == "strict")
-
-
-def _host_source(name: str, value: Any, problem: Problem) -> Array:
-    source = as_source(name, value, problem.spec(name))
-    if isinstance(source, DeviceAddress):
-        raise ValueError(f"{name}: update copies from the host; use device memory in place with bind()")
-    return source
-
-
-def _device_source(name: str, value: Any, problem: Problem) -> DeviceAddress:
-    source = as_source(name, value, problem.arguments[name])
-    if isinstance(source, DeviceAddress):
-        return source
-    raise ValueError(f"{name}: bind takes device memory; give host data with update()")
-
-
-def _check_out(out: Array, problem: Problem) -> None:
-    spec = problem.spec("out")
-    if out.shape != spec.shape or out.dtype != carrier_dtype(spec.dtype) or not out.flags.writeable:
-        got = f"{'' if out.flags.writeable else 'read-only '}{out.dtype.name} {list(out.shape)}"
-        raise ValueError(f"out: expected a writable array {spec.dtype} {list(spec.shape)}, got {got}")
 
 
 def _collect(resources: Resources) -> None:

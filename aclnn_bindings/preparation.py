@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from functools import cached_property, lru_cache
 from typing import Any
 
+from aclnn_bindings.arguments import carrier_of, check_layout
 from aclnn_bindings.phase_one import scalars_of
 from aclnn_bindings.routing_check import is_plain
 from aclnn_bindings.sources import storage_bytes
@@ -43,13 +44,17 @@ class Preparation:
         self.problem = Problem(problem.platform, self.specs, problem.attributes)
         #: Names of the inputs that the call has.
         self.inputs = frozenset(self.specs) - {"out"}
+        #: What a host array of each argument must be.
+        self.carriers = {name: carrier_of(spec) for name, spec in self.specs.items()}
+        self.platform = problem.platform_row
         self._tables: dict[bool, DescriptorTable] = {}
         self._given = problem
+        self._layouts_are_held = False
         self.nbytes = {name: storage_bytes(spec) for name, spec in self.specs.items()}
         self.scalars = scalars_of(problem.attributes)
         self.tuning_config = problem.attributes.tuning_config
         #: The Atlas A2/A3 kernel writes its halves of x1 into x1's own memory.
-        self.destroys_x1 = problem.platform_row.family == "a2a3"
+        self.destroys_x1 = self.platform.family == "a2a3"
         if self.destroys_x1 and "x1" in self.nbytes:
             self.nbytes[X1_IN_USE] = self.nbytes["x1"]
         #: Offset of each argument in a shared block, and that block's size: 0 for calls that are too large
@@ -63,6 +68,13 @@ class Preparation:
             flat = [*(["bias"] if "offset" in self.specs else []), *(["scale"] if repeatable else [])]
             found = self._tables[repeatable] = DescriptorTable(self.specs, flat)
         return found
+
+    def check_layouts(self) -> None:
+        """Raise for views that a plan's own memory cannot hold, whatever the validator was asked."""
+        if not self._layouts_are_held:
+            for name, spec in self.specs.items():
+                check_layout(name, spec)
+            self._layouts_are_held = True
 
     @cached_property
     def writes_nothing(self) -> bool:

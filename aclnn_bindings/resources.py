@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from functools import partial
+from numbers import Real
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from aclnn_bindings._acl import ffi, lib
@@ -29,6 +30,9 @@ def milliseconds(timeout: float | None) -> int:
     """A timeout in seconds as the runtime takes it: whole milliseconds rounded up, -1 for no limit."""
     if timeout is None:
         return -1
+    if not isinstance(timeout, Real) or isinstance(timeout, bool):
+        kind = type(timeout).__name__
+        raise TypeError(f"timeout: expected seconds, a number, or None, got {timeout!r} ({kind})")
     if not 0 < timeout < 2**31 / 1000:
         raise ValueError(f"timeout: expected seconds above 0 and below {2**31 // 1000}, got {timeout!r}")
     return math.ceil(timeout * 1000)

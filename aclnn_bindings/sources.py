@@ -38,7 +38,7 @@ def storage_elements(spec: TensorSpec) -> int:
     if spec.size == 0:
         return declared
     steps = zip(spec.shape, spec.element_strides, strict=True)
-    return max(declared, spec.offset + 1 + sum((length - 1) * step for length, step in steps))
+    return max(declared, spec.offset + 1 + sum(max(0, (length - 1) * step) for length, step in steps))
 
 
 def storage_bytes(spec: TensorSpec) -> int:

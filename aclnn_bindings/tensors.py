@@ -15,7 +15,7 @@ from aclnn_bindings.handles import Handle
 from aclnn_bindings.sources import storage_elements
 from reference.acl import TENSOR_FORMATS
 from reference.formats import number_format
-from reference.problem import ARGUMENTS, Problem, TensorSpec
+from reference.problem import ARGUMENTS, Problem, ProblemError, TensorSpec
 
 if TYPE_CHECKING:
     from aclnn_bindings.device import DeviceContext
@@ -51,6 +51,13 @@ def storage_dims(spec: TensorSpec) -> Sequence[int]:
     return spec.shape if needed <= spec.size else (needed,)
 
 
+def _strides(spec: TensorSpec) -> Sequence[int]:
+    """The strides to declare.  Compact ones beyond 64 bits wrap, as those of a caller in C do."""
+    if spec.strides is not None or spec.size < 2**63:
+        return spec.element_strides
+    return [(step + 2**63) % 2**64 - 2**63 for step in spec.element_strides]
+
+
 class DescriptorTable:
     """C descriptors of all arguments of a call; ``flat`` names those whose storage shape is one number."""
 
@@ -61,11 +68,17 @@ class DescriptorTable:
             entry = self.descriptors[POSITION[name]]
             flattened = name in flat and spec.storage_shape is None
             storage = (storage_elements(spec),) if flattened else storage_dims(spec)
-            entry.dims = self._dims(spec.shape)
-            entry.strides = self._dims(spec.element_strides)
-            entry.storage = self._dims(storage)
+            try:
+                entry.dims = self._dims(spec.shape)
+                entry.strides = self._dims(_strides(spec))
+                entry.storage = self._dims(storage)
+                entry.offset = spec.offset
+            except OverflowError:
+                raise ProblemError(
+                    f"{name}: expected dims, strides, offset and storage of 64 bits each, "
+                    f"got {spec.describe()}"
+                ) from None
             entry.rank, entry.storageRank = spec.rank, len(storage)
-            entry.offset = spec.offset
             entry.dtype = number_format(spec.dtype).acl
             entry.format = TENSOR_FORMATS[spec.format]
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
-from math import prod
+from math import gcd, prod
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
@@ -99,6 +99,36 @@ class TensorSpec:
         if self.rank < 2 or self.is_contiguous:
             return False
         return self.swap_last_axes().is_contiguous
+
+    @property
+    def runs_forwards(self) -> bool:
+        """Whether no axis steps backwards in memory; axes of length 1 do not step."""
+        return self.strides is None or not any(
+            length > 1 and step < 0 for length, step in zip(self.shape, self.strides, strict=True)
+        )
+
+    @property
+    def overlaps(self) -> bool:
+        """Whether two elements share memory, for steps of 0 or more.
+
+        Exact for up to two axes longer than 1; beyond that each axis must step over what the shorter steps
+        cover.
+        """
+        if self.strides is None or self.size == 0:
+            return False
+        axes = [(step, length) for step, length in zip(self.strides, self.shape, strict=True) if length > 1]
+        if any(step == 0 for step, _ in axes):
+            return True
+        if len(axes) == 2:
+            (first, rows), (second, columns) = axes
+            common = gcd(first, second)
+            return abs(second) // common < rows and abs(first) // common < columns
+        reach = 0
+        for step, length in sorted(axes):
+            if step <= reach:
+                return True
+            reach += step * (length - 1)
+        return False
 
     def swap_last_axes(self) -> TensorSpec:
         """The same memory seen with the last two axes exchanged."""

@@ -179,7 +179,8 @@ def check_storage_bounds(call: Call) -> Findings:
         for length in spec.storage_shape:
             held *= length
         steps = (
-            (length - 1) * stride for length, stride in zip(spec.shape, spec.element_strides, strict=True)
+            max(0, (length - 1) * stride)
+            for length, stride in zip(spec.shape, spec.element_strides, strict=True)
         )
         last = spec.offset + sum(steps)
         if last < held:
@@ -187,6 +188,31 @@ def check_storage_bounds(call: Call) -> Findings:
         hint = "the view reaches beyond the storage that was described: memory of others is read or written"
         findings = [*(findings or ()), Finding(name, f"elements within {held}", f"element {last}", hint)]
     return findings
+
+
+def check_steps(call: Call) -> Findings:
+    """Inputs that step backwards; out has a rule of its own."""
+    findings = None
+    for name in INPUTS:
+        spec = getattr(call, name)
+        if spec is None or spec.strides is None or spec.size == 0 or spec.runs_forwards:
+            continue
+        hint = "memory before the first element is read: pass a contiguous tensor"
+        findings = [*(findings or ()), Finding(name, "strides of 0 or more", describe(spec), hint)]
+    return findings
+
+
+def check_out_overlap(call: Call) -> Findings:
+    out = call.out
+    if out is None or out.strides is None or out.size == 0:
+        return None
+    if not out.runs_forwards:
+        hint = "memory before the first element is written: pass a contiguous out"
+        return one("out", "strides of 0 or more", describe(out), hint)
+    if out.overlaps:
+        hint = "elements share memory, and which of them stays is open: pass a contiguous out"
+        return one("out", "elements that do not overlap", describe(out), hint)
+    return None
 
 
 _hazard = partial(row, level="hazard", status=0, stage="beyond")
@@ -298,6 +324,24 @@ RULES: tuple[Rule, ...] = (
         "storage",
         check_storage_bounds,
         "aclCreateTensor checks no bounds",
+        EVERYWHERE,
+        77,
+    ),
+    _hazard(
+        "out-overlap",
+        "elements of out lie forwards in memory and do not overlap",
+        "strides",
+        check_out_overlap,
+        "aclCreateTensor checks no strides",
+        EVERYWHERE,
+        77,
+    ),
+    _hazard(
+        "negative-strides",
+        "inputs lie forwards in memory",
+        "strides",
+        check_steps,
+        "aclCreateTensor checks no strides",
         EVERYWHERE,
         77,
     ),

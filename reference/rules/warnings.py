@@ -6,8 +6,10 @@ from functools import partial
 
 from reference.rules.build import row
 from reference.rules.call import Call
-from reference.rules.model import MX, ON_950, W4A8, Finding, Findings, Rule, describe, one, show
+from reference.rules.model import EVERYWHERE, MX, ON_950, W4A8, Finding, Findings, Rule, describe, one, show
 
+#: From here on a number rounds to infinity in float32: its largest value and half a step.
+_FLOAT_LIMIT = (2 - 2.0**-24) * 2.0**127
 _OLD = "CANN 8.3.RC1 to 8.5.0.alpha001"
 
 
@@ -65,6 +67,17 @@ def check_shared_null(call: Call) -> Findings:
     return one("shared_input", "a tensor on old releases", "null", hint)
 
 
+def check_shared_weight(call: Call) -> Findings:
+    """NaN, infinity, and numbers that round to infinity as the float of the prototype."""
+    weight = call.attributes.shared_input_weight
+    if abs(weight) < _FLOAT_LIMIT:
+        return None
+    hint = "the operator takes a float: rows with shared_input become inf or NaN"
+    if call.shared_input is None:
+        hint = "the operator takes a float; without shared_input it has no effect"
+    return one("shared_input_weight", "a finite float32", repr(weight), hint)
+
+
 def check_totals(call: Call) -> Findings:
     if call.attributes.group_list_type != 0:
         return None
@@ -109,6 +122,15 @@ RULES: tuple[Rule, ...] = (
         check_trap_strides,
         "op_api transpose test: raw strides",
         ON_950,
+        81,
+    ),
+    _warning(
+        "shared-weight-finite",
+        "shared_input_weight is a finite float32",
+        "",
+        check_shared_weight,
+        "prototype: float sharedInputWeight",
+        EVERYWHERE,
         81,
     ),
     _warning(
