@@ -166,6 +166,16 @@ void order_synchronize(const Mark& mark) {
     merge(&all.host, mark.clock);
 }
 
+void order_end(const Stream& stream) {
+    Orders& all = orders();
+    std::lock_guard<std::mutex> lock(all.mutex);
+    all.streams.erase(stream.id());
+    all.host.erase(stream.id());
+    for (auto& [other, clock] : all.streams) clock.erase(stream.id());
+    const auto ended = [&](const Record& record) { return record.stream == stream.id(); };
+    for (auto& [block, list] : all.records) list.erase(std::remove_if(list.begin(), list.end(), ended), list.end());
+}
+
 std::vector<Access> accesses_of(const Launch& launch) {
     std::vector<Access> accesses;
     const Plan& plan = *launch.plan;

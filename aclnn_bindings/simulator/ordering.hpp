@@ -30,6 +30,8 @@ void order_record(const Stream& stream, Mark& mark);
 void order_wait(const Stream& stream, const Mark& mark);
 void order_synchronize(const Stream& stream);
 void order_synchronize(const Mark& mark);
+// A stream that has ended: its work is over for everyone, and its number never comes back.
+void order_end(const Stream& stream);
 
 // The bytes that a launch reads and writes.
 std::vector<Access> accesses_of(const Launch& launch);

@@ -4,6 +4,8 @@
 #include <cfenv>
 #include <thread>
 
+#include "ordering.hpp"
+
 namespace gmmfr {
 
 void Mark::reach() {
@@ -75,6 +77,8 @@ void Stream::close(bool drop_queued) {
     }
     state.changed.notify_all();
     state.changed.wait(lock, [&] { return !state.started || state.stopped; });
+    lock.unlock();
+    order_end(*this);
 }
 
 void Stream::work(std::shared_ptr<State> state) {
