@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import re
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -47,6 +49,8 @@ class RawCall:
         self.memory: dict[str, Any] = {}
         self.tensors: dict[str, Any] = {}
         self.others: list[Any] = []
+        self.attributes: dict[str, Any] = {}
+        self.closed = False
         self.workspace = ffi.NULL
         self.size = ffi.new("uint64_t *")
         self.executor_cell = ffi.new("aclOpExecutor **")
@@ -119,7 +123,7 @@ class RawCall:
 
     def phase_one(self) -> int:
         """GetWorkspaceSize."""
-        a = self.operands.attributes
+        a = replace(self.operands.attributes, **self.attributes)
         tensors = [self.tensors.get(name, ffi.NULL) for name in ARGUMENTS]
         scalars = (a.dtype, a.shared_input_weight, a.shared_input_offset, a.transpose_x1, a.transpose_x2)
         with self.library.soc_scope():
@@ -183,7 +187,10 @@ class RawCall:
         return plain(self.library.recent_message() or "")
 
     def close(self) -> None:
-        """Give everything back that is still there."""
+        """Give everything back that is still there; once."""
+        if self.closed:
+            return
+        self.closed = True
         self.f.aclrtSynchronizeStream(self.stream)
         for tensor in self.tensors.values():
             self.f.aclDestroyTensor(tensor)
@@ -219,6 +226,7 @@ def raw() -> Iterator[Callable[..., RawCall]]:
         return made[-1]
 
     with base.runtime.bind():
+        gc.collect()  # what earlier tests left behind must not go in between
         base.release_memory()
         before = statistics(base)
         yield make

@@ -156,6 +156,26 @@ def test_the_list_of_calls_is_the_observed_one(order: Callable[[str], None]) -> 
     assert observed == set(CALLS)
 
 
+def failure_of(run: Callable[[], bool]) -> aclnn_bindings.AclError | None:
+    """The exception of a run; without one its result is right."""
+    try:
+        right = run()
+    except aclnn_bindings.AclError as error:
+        return error
+    assert right
+    return None
+
+
+def check(error: aclnn_bindings.AclError, function: str, code: int, what: str) -> None:
+    """Code, name, message and call of one exception."""
+    expected = code or 500001
+    assert (error.code, error.name) == (expected, status_name(expected))
+    assert re.sub(r"\d+ bytes", "… bytes", error.what) == what
+    assert error.message is not None
+    assert error.message.endswith(f"{function}: failure on order")
+    assert str(error).startswith(f"{error.what} returned {expected} {error.name}")
+
+
 ROWS = [(function, code) for function, (_, codes) in CALLS.items() for code in codes]
 
 
@@ -165,22 +185,16 @@ def test_the_caller_sees_code_name_message_and_call(
 ) -> None:
     what, _ = CALLS[function]
     seen = 0
-    for family, case in CASES.items():
+    for case in CASES.values():
         operands = case.make()
         library = aclnn_bindings.simulator(operands.problem.platform_row.default_soc)
         for use in USES.values():
             before = live()
             order(f"{function}:1:{code or 507899}")
-            try:
-                assert is_right(use(operands, library), operands), family
-            except aclnn_bindings.AclError as error:
+            error = failure_of(lambda o=operands, u=use, on=library: is_right(u(o, on), o))
+            if error is not None:
                 seen += 1
-                expected = code or 500001
-                assert (error.code, error.name) == (expected, status_name(expected))
-                assert re.sub(r"\d+ bytes", "… bytes", error.what) == what
-                assert error.message is not None
-                assert error.message.endswith(f"{function}: failure on order")
-                assert str(error).startswith(f"{error.what} returned {expected} {error.name}")
+                check(error, function, code, what)
                 assert documented(f"| {function} | {code or 'NULL'} | {type(error).__name__} | {what} |")
             order("")
             after = live()

@@ -268,7 +268,8 @@ MISTAKES = {
     "repeatable executor with smaller memory": Mistake(
         repeatable_with_smaller_memory,
         507015,
-        f"EZ9999: aclrtSynchronizeStream: {PHASE_2} x1 with shape (8, 64) and dtype FLOAT8_E4M3FN: 512 bytes at "
+        f"EZ9999: aclrtSynchronizeStream: {PHASE_2} x1 with shape (8, 64) and dtype "
+        "FLOAT8_E4M3FN: 512 bytes at "
         "0x… pass the end of their allocation of 256 bytes (made by aclrtMalloc (call …)) by 256",
         507015,
     ),

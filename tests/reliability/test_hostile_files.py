@@ -1,5 +1,5 @@
-"""Files that mean harm: no code runs, no memory is taken that was not there, no path is left, no script passes
-into a report."""
+"""Files that mean harm: no code runs, no memory is taken that was not there, no file is made elsewhere, no
+script passes into a report."""
 
 from __future__ import annotations
 
@@ -159,7 +159,7 @@ def test_names_with_paths_in_them_write_nothing_elsewhere(
     home.mkdir()
     monkeypatch.chdir(home)
     edit(bundle, lambda header, call: header.update({"out.../../escaped": header.pop("out.simulator")}))
-    before = {path for path in tmp_path.rglob("*")}
+    before = set(tmp_path.rglob("*"))
     for words in (
         ("replay", bundle, "-b", "simulator"),
         ("ab", bundle, "--report", "page.html"),

@@ -218,7 +218,8 @@ MISTAKES = {
     "workspace freed while its kernel is queued": Mistake(
         freed_while_queued("workspace"),
         207002,
-        f"EZ9999: aclrtFree: memory at 0x… is freed while workspace {QUEUED} may still write it: {SYNCHRONISE}",
+        f"EZ9999: aclrtFree: memory at 0x… is freed while workspace {QUEUED} may still write "
+        f"it: {SYNCHRONISE}",
         507015,
     ),
     "kernel that runs after the free of its input": Mistake(
@@ -260,14 +261,16 @@ MISTAKES = {
     "view beyond its storage": Mistake(
         beyond_its_storage,
         507015,
-        f"{WAIT} x2: the view (2, 64, 32) with strides (2048, 32, 1) and offset 0 reaches elements 0 to 4095; "
+        f"{WAIT} x2: the view (2, 64, 32) with strides (2048, 32, 1) and offset 0 reaches "
+        "elements 0 to 4095; "
         "its storage (2, 64, 31) has 3968",
         0,
     ),
     "offset beyond the storage": Mistake(
         offset_beyond_its_storage,
         507015,
-        f"{WAIT} logit: the view (8,) with strides (1,) and offset 4 reaches elements 4 to 11; its storage (8,) has 8",
+        f"{WAIT} logit: the view (8,) with strides (1,) and offset 4 reaches elements 4 to 11; "
+        "its storage (8,) has 8",
         0,
     ),
     "offset below the storage": Mistake(
@@ -314,7 +317,8 @@ MISTAKES = {
     "host memory freed under a queued copy": Mistake(
         host_memory_freed_under_a_queued_copy,
         107000,
-        "EZ1001: aclrtSynchronizeStream: dst: address 0x… was freed by aclrtFreeHost (call …); it was made by "
+        "EZ1001: aclrtSynchronizeStream: dst: address 0x… was freed by aclrtFreeHost (call "
+        "…); it was made by "
         "aclrtMallocHost (call …)",
         107000,
     ),

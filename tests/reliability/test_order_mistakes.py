@@ -43,7 +43,8 @@ def overwrite_an_input_at_once(call: Any) -> int:
 MISTAKES = {
     "out written from two streams": (
         write_out_from_another_stream,
-        f"EZ1001: aclrtMemsetAsync: devPtr: writing 512 bytes at 0x… may happen while out {KERNEL} writes them: "
+        f"EZ1001: aclrtMemsetAsync: devPtr: writing 512 bytes at 0x… may happen while out "
+        f"{KERNEL} writes them: "
         f"{NOTHING_ORDERS}",
     ),
     "out read from another stream": (
