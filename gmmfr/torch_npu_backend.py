@@ -86,9 +86,19 @@ def _work(call: Path, out: Path, variables: dict[str, str]) -> None:
     command = [sys.executable, "-m", "gmmfr.torch_npu_worker", str(call), str(out)]
     done = subprocess.run(command, env=variables, capture_output=True, text=True, check=False)
     if done.returncode or not out.exists():
-        lines = (done.stderr.strip() or done.stdout.strip()).splitlines()[-_LAST_LINES:]
-        said = "\n".join(lines) or "it said nothing"
+        said = _last_words(out, done)
         raise RuntimeError(f"torch_npu {metadata.version('torch_npu')} ended with {done.returncode}: {said}")
+
+
+def _last_words(out: Path, done: subprocess.CompletedProcess[str]) -> str:
+    """The error that the worker caught, else the end of what a process printed that came to no such point."""
+    from gmmfr.torch_npu_worker import error_file
+
+    caught = error_file(out)
+    said = (
+        caught.read_text(encoding="utf-8") if caught.exists() else done.stderr.strip() or done.stdout.strip()
+    )
+    return "\n".join(said.strip().splitlines()[-_LAST_LINES:]) or "it said nothing"
 
 
 def _initial(operands: Operands, device: str, seconds: float) -> Result:

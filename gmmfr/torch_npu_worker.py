@@ -1,12 +1,15 @@
 """One run of torch_npu's operator in this process: ``python -m gmmfr.torch_npu_worker CALL OUT``.
 
-CALL is a bundle; OUT gets tensor ``out`` with the device and the seconds as metadata.
+CALL is a bundle; OUT gets tensor ``out`` with the device and the seconds as metadata.  An error goes into a
+file beside OUT, too: on standard error it stands among what the libraries print, at exit as well.
 """
 
 from __future__ import annotations
 
 import ctypes
 import sys
+import traceback
+from pathlib import Path
 from time import perf_counter
 from typing import Any
 
@@ -48,6 +51,11 @@ def describe_device() -> str:
     return f"{place} via torch_npu {torch_npu.__version__}"
 
 
+def error_file(out: str | Path) -> Path:
+    """Where the error of a run with results file ``out`` is written."""
+    return Path(f"{out}.error")
+
+
 def main(call: str, out: str) -> None:
     """Read the bundle ``call``, run it, write the results file ``out``."""
     result, seconds = compute(read_bundle(call))
@@ -56,4 +64,9 @@ def main(call: str, out: str) -> None:
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:])
+    try:
+        main(*sys.argv[1:])
+    except Exception as error:
+        traceback.print_exc()
+        error_file(sys.argv[2]).write_text(f"{type(error).__name__}: {error}", encoding="utf-8")
+        sys.exit(1)

@@ -79,7 +79,7 @@ class Operands:
         return self.problem.batch
 
     def on_device(self) -> tuple[Problem, dict[str, Any]]:
-        """The same call on the tensors in ``devices``, described as they lie there, and its inputs by name."""
+        """The same call on the tensors in ``devices``, described as they lie there, and its inputs."""
         specs: dict[str, TensorSpec | None] = dict(self.problem.arguments)
         for name, tensor in self.devices.items():
             specs[name] = describe_tensor(name, tensor, self.problem.spec(name).dtype)
