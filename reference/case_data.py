@@ -25,7 +25,8 @@ if TYPE_CHECKING:
     from reference.cases import Case
 
 _POOL = 1 << 22  # random bytes drawn for one operand
-_SCALE_CODES = (120, 135)  # E8M0 bytes of real data: 2^-7 to 2^7
+#: The largest element of the generated data stands for this many standard deviations.
+_TAIL = 3.2
 
 
 def mx_operands(rng: np.random.Generator, case: Case) -> Operands:
@@ -48,9 +49,8 @@ def mx_operands(rng: np.random.Generator, case: Case) -> Operands:
     x2 = _elements(rng, weight_shape, x2_type, integers)
     per_byte = number_format(x1_type).per_byte
     x1[: case.m // 2 + 1, : MX_BLOCK // per_byte] = 0
-    codes = (127, 128) if integers else _SCALE_CODES
-    scale = rng.integers(*codes, scale_shape, dtype=np.uint8)
-    pertoken_scale = rng.integers(*codes, (case.m, pairs, 2), dtype=np.uint8)
+    scale = _scales(rng, scale_shape, x2_type, integers)
+    pertoken_scale = _scales(rng, (case.m, pairs, 2), x1_type, integers)
     if -(-case.k // MX_BLOCK) % 2:
         padding = options.get("padding", 127)
         pertoken_scale[:, -1, 1] = padding
@@ -146,15 +146,30 @@ def _elements(rng: np.random.Generator, shape: tuple[int, ...], dtype: str, inte
     return pool.reshape(*shape[:-1], width).view(numpy_dtype(dtype))
 
 
+def _scales(
+    rng: np.random.Generator, shape: tuple[int, ...], dtype: str, integers: bool
+) -> NDArray[np.uint8]:
+    """E8M0 bytes with which the elements have a deviation from 1/8 to 8; of 1 for integers."""
+    middle = 127 if integers else 127 - round(math.log2(_largest(dtype) / _TAIL))
+    reach = 0 if integers else 3
+    return rng.integers(middle - reach, middle + reach + 1, shape, dtype=np.uint8)
+
+
+def _largest(dtype: str) -> float:
+    """The largest element of the generated data, which quantisation keeps below 448 in every FP8 format."""
+    values = decode_table(dtype)
+    return min(float(values[np.isfinite(values)].max()), 448.0)
+
+
 @cache
 def _normal_codes(dtype: str) -> NDArray[np.uint8]:
     """Codes of 65536 quantiles of a normal distribution whose tail reaches the format's largest value."""
     values = decode_table(dtype)
     finite = np.flatnonzero(np.isfinite(values))
-    largest = min(float(values[finite].max()), 448.0)
+    largest = _largest(dtype)
     normal = NormalDist()
     quantiles = np.array([normal.inv_cdf((i + 0.5) / 1024) for i in range(1024)])
-    fine = np.interp(np.arange(1 << 16) / 64, np.arange(1024), quantiles) * largest / 3.2
+    fine = np.interp(np.arange(1 << 16) / 64, np.arange(1024), quantiles) * largest / _TAIL
     order = finite[np.argsort(values[finite], kind="stable")]
     ordered = values[order]
     middle = (ordered[1:] + ordered[:-1]) / 2
