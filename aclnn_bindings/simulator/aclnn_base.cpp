@@ -3,6 +3,7 @@
 
 #include "checking.hpp"
 #include "executor.hpp"
+#include "transfer.hpp"
 
 using namespace gmmfr;
 
@@ -125,7 +126,7 @@ GMMFR_EXPORT aclnnStatus aclSetAclOpExecutorRepeatable(aclOpExecutor* executor) 
 GMMFR_EXPORT aclnnStatus aclDestroyAclOpExecutor(aclOpExecutor* executor) {
     return entry("aclDestroyAclOpExecutor", [&] {
         if (executor == nullptr) return fail(ACLNN_ERR_INNER_NULLPTR, "executor is NULL");
-        if (executors().remove(executor)) return ACLNN_SUCCESS;
+        if (executors().remove(executor) || destroy_transfer(executor)) return ACLNN_SUCCESS;
         return fail(ACLNN_ERR_INNER, executors().explain(executor));
     });
 }

@@ -6,6 +6,7 @@
 #include "executor.hpp"
 #include "memory.hpp"
 #include "runtime.hpp"
+#include "transfer.hpp"
 
 namespace gmmfr {
 namespace {
@@ -83,6 +84,7 @@ Failure find_leaks() {
     tensors().list_live(&live);
     int_arrays().list_live(&live);
     executors().list_live(&live);
+    list_live_transfers(&live);
     runtime().streams.list_live(&live);
     runtime().events.list_live(&live);
     if (live.empty()) return {};

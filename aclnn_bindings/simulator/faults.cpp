@@ -67,10 +67,11 @@ int injected_fault(const char* function) {
     Orders& all = orders();
     if (!all.any.load(std::memory_order_relaxed)) return 0;
     std::lock_guard<std::mutex> lock(all.mutex);
+    int code = 0;  // every order counts this call; the first that is due decides
     for (Order& order : all.list) {
-        if (order.function == function && ++order.calls == order.nth) return order.code;
+        if (order.function == function && ++order.calls == order.nth && code == 0) code = order.code;
     }
-    return 0;
+    return code;
 }
 
 bool set_faults(const char* words) {

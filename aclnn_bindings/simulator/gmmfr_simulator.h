@@ -32,7 +32,7 @@ typedef struct gmmfrSimStatistics {
  */
 int gmmfrSimSetSocName(const char *name);
 
-/* Live objects include the runtime's own default streams and contexts only when a caller made them. */
+/* liveExecutors counts those of copies and of zeroing as well. Live objects include the runtime's own default streams and contexts only when a caller made them. */
 int gmmfrSimGetStatistics(gmmfrSimStatistics *statistics);
 /* Counters of calls to zero, peakBytes to liveBytes. */
 int gmmfrSimResetStatistics(void);
@@ -60,7 +60,7 @@ int gmmfrSimSetChecks(bool on);
 
 /*
  * Failures on order, "function:n:code[,...]": the n-th call of function from now on returns code without doing
- * its work; a phase 2 still takes its executor. NULL or "" for none (environment variable GMMFR_SIM_FAULT).
+ * its work, each order counting all calls; a phase 2 still takes its executor. NULL or "" for none (environment variable GMMFR_SIM_FAULT).
  */
 int gmmfrSimSetFaults(const char *orders);
 

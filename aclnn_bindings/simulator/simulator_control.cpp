@@ -8,6 +8,7 @@
 #include "soc.hpp"
 #include "thread_pool.hpp"
 #include "trace.hpp"
+#include "transfer.hpp"
 
 using namespace gmmfr;
 
@@ -33,7 +34,7 @@ GMMFR_EXPORT int gmmfrSimGetStatistics(gmmfrSimStatistics* statistics) {
         statistics->liveHostAllocations = host_memory().statistics().live_allocations;
         statistics->liveTensors = tensors().live();
         statistics->liveIntArrays = int_arrays().live();
-        statistics->liveExecutors = executors().live();
+        statistics->liveExecutors = executors().live() + live_transfers();
         statistics->liveStreams = runtime().streams.live();
         statistics->liveEvents = runtime().events.live();
         statistics->liveContexts = runtime().contexts.live() - runtime().primary_contexts();

@@ -7,6 +7,7 @@
 #include "ordering.hpp"
 #include "runtime.hpp"
 #include "tensor.hpp"
+#include "transfer.hpp"
 
 using namespace gmmfr;
 
@@ -155,6 +156,22 @@ int phase2(aclOpExecutor* handle, aclrtStream stream_handle) {
 }
 
 }  // namespace
+
+namespace gmmfr {
+
+bool destroy_transfer(const void* executor) {
+    return transfers().remove(executor) != nullptr;
+}
+
+uint64_t live_transfers() {
+    return transfers().live();
+}
+
+void list_live_transfers(std::vector<std::string>* words) {
+    transfers().list_live(words);
+}
+
+}  // namespace gmmfr
 
 GMMFR_EXPORT aclnnStatus aclnnInplaceCopyGetWorkspaceSize(aclTensor* selfRef, const aclTensor* src,
                                                           uint64_t* workspaceSize, aclOpExecutor** executor) {

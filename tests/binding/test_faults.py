@@ -11,6 +11,7 @@ import pytest
 import aclnn_bindings
 from aclnn_bindings import Plan
 from aclnn_bindings import grouped_matmul_finalize_routing_v3 as operator
+from aclnn_bindings._acl import ffi
 from aclnn_bindings.functions import INDEX
 from reference import golden
 from reference.cases import Case
@@ -124,6 +125,16 @@ def test_the_calls_that_every_run_makes_are_really_failed(inject: Callable[[str]
     assert uses["aclrtMemcpyAsync"] == 2
 
 
+def test_each_order_counts_every_call_from_the_order_on(inject: Callable[[str], None]) -> None:
+    functions = aclnn_bindings.simulator().functions
+    cell = ffi.new("int32_t *")
+    with aclnn_bindings.simulator().runtime.bind():
+        functions.aclrtGetDevice(cell)
+        inject("aclrtGetDevice:2:107001,aclrtGetDevice:3:107002,aclrtGetDevice:5:107003,aclrtGetDevice:2:1")
+        codes = [functions.aclrtGetDevice(cell) for _ in range(6)]
+    assert codes == [0, 107001, 107002, 0, 107003, 0]
+
+
 def test_out_of_memory_says_how_much_there_is(inject: Callable[[str], None]) -> None:
     operands = CASES[0].make()
     library = aclnn_bindings.simulator("Ascend950PR_9579")
@@ -166,7 +177,7 @@ def test_a_stream_that_hangs_after_a_failure_keeps_its_memory_until_it_is_done(
     before = live()
     inject(
         "aclrtSynchronizeStream:1:107003,aclrtSynchronizeStreamWithTimeout:1:507046,"
-        "aclrtSynchronizeStream:1:107003,aclrtSynchronizeStreamWithTimeout:1:507046"  # and at the next use
+        "aclrtSynchronizeStream:2:107003,aclrtSynchronizeStreamWithTimeout:2:507046"  # and at the next use
     )
     with pytest.raises(aclnn_bindings.AclError) as caught:
         use_the_function(operands, library)
