@@ -13,7 +13,7 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from reference.comparison import Comparison, Errors, Position, json_number, quotient
 from reference.golden_operator import Golden
@@ -28,8 +28,8 @@ _LISTED = 16
 
 
 def compare(
-    a: NDArray[Any],
-    b: NDArray[Any],
+    a: ArrayLike,
+    b: ArrayLike,
     golden: Golden,
     *,
     a_name: str = "a",
@@ -41,14 +41,16 @@ def compare(
 ) -> Comparison:
     """Compare results ``a`` and ``b`` (batch, n) of the call that ``golden`` (with magnitudes) belongs to.
 
+    Both are float32 or float64, in either byte order; lists of numbers do as well.
     ``sides`` says how many of the two carry float32 rounding: 1 against a float64 golden, else 2 (default:
     1 when ``b`` is the golden's own float64 output).  ``criterion="rtol"`` decides by |a-b| ≤ atol + rtol·|b|
     instead of the bound.
     """
     is_golden = b is golden.out
     if sides is None:
-        sides = 1 if is_golden and b.dtype == np.float64 else 2
+        sides = 1 if is_golden and golden.out.dtype == np.float64 else 2
     judge = Judge(golden, sides, criterion, rtol, atol)
+    a, b = _native(a, a_name), _native(b, b_name)
     problem = shape_problem(a, golden, a_name) or shape_problem(b, golden, b_name)
     if problem:
         size, nothing = golden.out.size, float("nan")
@@ -71,6 +73,15 @@ def compare(
         rows = slice(part.first, part.first + len(part.a))
         total.add(part, a[rows], b[rows])
     return total.comparison(a_name, b_name, str(judge))
+
+
+def _native(values: Any, name: str) -> NDArray[Any]:
+    """The values as an array of the machine's byte order; an array that is one stays itself."""
+    try:
+        array = np.asarray(values)
+    except ValueError as error:  # lists of different lengths
+        raise ValueError(f"{name}: expected an array, got {type(values).__name__}: {error}") from None
+    return array if array.dtype.isnative else array.astype(array.dtype.newbyteorder("="))
 
 
 def shape_problem(out: NDArray[Any], golden: Golden, name: str) -> str | None:

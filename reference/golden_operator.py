@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 from reference.contribution import Contribution
 from reference.exactness import sums_are_exact
 from reference.golden_mx import MxExpert
+from reference.golden_operands import check_operands
 from reference.golden_threads import contributions
 from reference.golden_w4a8 import W4a8Expert
 from reference.operands import Operands
@@ -64,12 +65,14 @@ def golden(
     ``precision`` is the type of products and sums.  ``model="fp16_partials"`` rounds the two partial
     products of W4A8 to half precision as the A2/A3 device does; ``"exact"`` leaves that out.  ``progress``
     is called with (experts done, experts with rows) after each expert.
-    Raises ``ValueError`` for row indices, group totals or shared rows out of range: they never wrap.
+    Raises ``ValueError`` for an argument that is missing or does not fit the others, and for row indices,
+    group totals or shared rows out of range: they never wrap.
     """
     if precision not in ("float64", "float32"):
         raise ValueError(f"precision: expected 'float64' or 'float32', got {precision!r}")
     if model not in ("exact", "fp16_partials"):
         raise ValueError(f"model: expected 'exact' or 'fp16_partials', got {model!r}")
+    check_operands(operands)
     counts, rows = routing_of(operands)
     result = replace(initial(operands, np.dtype(precision), magnitudes), counts=counts, rows=rows)
     starts = np.concatenate([[0], np.cumsum(counts)])

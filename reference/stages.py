@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from reference.golden_operands import check_operands
 from reference.golden_operator import initial, make_expert, occurrences, routing_of
 from reference.operands import Operands
 
@@ -40,6 +41,7 @@ def golden_stages(operands: Operands, expert: int | None = None) -> GoldenStages
 
     Raises ``ValueError`` where the golden does, and for an expert that x2 does not have.
     """
+    check_operands(operands)
     counts, targets = routing_of(operands)
     if expert is not None and not 0 <= expert < len(counts):
         raise ValueError(f"expert: expected 0 ≤ expert < {len(counts)}, got {expert}")

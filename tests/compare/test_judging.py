@@ -252,3 +252,40 @@ def test_empty_outputs(shape: tuple[int, int]) -> None:
     out = np.zeros(shape, np.float32)
     assert compare(out, reference.out, reference).verdict == "PASS"
     assert locate(out, reference.out, reference).mismatches == 0
+
+
+@pytest.mark.parametrize("kind", [">f4", "<f4", ">f8", "<f8"])
+def test_results_of_either_byte_order_are_the_same_values(kind: str) -> None:
+    reference = made([[1.0, 2.0]])
+    right, wrong = np.array([[1.0, 2.0]], kind), np.array([[1.0, 2.5]], kind)
+    assert compare(right, reference.out, reference).verdict == "PASS"
+    assert compare(wrong, reference.out, reference).mismatches == 1
+    assert compare(reference.out, wrong, reference).mismatches == 1
+    left = sentinel_filled((1, 2)).astype(kind) if kind == ">f4" else sentinel_filled((1, 2))
+    assert compare(left, reference.out, reference).unwritten == 2
+
+
+def test_a_list_of_numbers_is_a_result() -> None:
+    reference = made([[1.0, 2.0]])
+    assert compare([[1.0, 2.0]], reference.out, reference).verdict == "PASS"
+    assert compare([[1.0, 2.5]], reference.out, reference).mismatches == 1
+
+
+@pytest.mark.parametrize(
+    ("result", "reason"),
+    [
+        (None, "a shape: expected (1, 2), got ()"),
+        ([1.0, 2.0], "a shape: expected (1, 2), got (2,)"),
+        ([[1, 2]], "a dtype: expected float32, got int64"),
+        ([["1", "2"]], "a dtype: expected float32, got str32"),
+    ],
+)
+def test_what_is_no_result_fails_by_name(result: Any, reason: str) -> None:
+    comparison = compare(result, made([[1.0, 2.0]]).out, made([[1.0, 2.0]]))
+    assert (comparison.verdict, comparison.reason) == ("FAIL", reason)
+
+
+def test_rows_of_different_lengths_are_no_array() -> None:
+    reference = made([[1.0, 2.0]])
+    with pytest.raises(ValueError, match="mine: expected an array, got list"):
+        compare([[1.0], [1.0, 2.0]], reference.out, reference, a_name="mine")
