@@ -55,6 +55,23 @@ def console() -> Console:
     return Console(highlight=False, emoji=False, width=None if sys.stdout.isatty() else 1000)
 
 
+def judging_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """The options of commands that judge results: ``criterion`` and ``report_file``."""
+    import click
+
+    criterion = click.option(
+        "--criterion",
+        type=click.Choice(["bound", "rtol"]),
+        default="bound",
+        show_default=True,
+        help="what decides: the bound of each sum, or rtol = atol = 1e-3",
+    )
+    report = click.option(
+        "--report", "report_file", metavar="FILE.html", default=None, help="write a page, and FILE.json"
+    )
+    return criterion(report(command))
+
+
 @contextmanager
 def progress_bar(title: str, *, quiet: bool = False) -> Iterator[Callable[[int, int], None] | None]:
     """A bar on standard error for long work, on a terminal only: yields its ``(done, total)`` callback."""

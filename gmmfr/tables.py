@@ -29,6 +29,8 @@ def print_ab(console: Console, report: AbReport, problem: Problem) -> None:
         console.print(_comparisons_table(report))
     for comparison in report.comparisons:
         _print_failure(console, comparison)
+    if any(comparison.mismatches for comparison in report.comparisons):
+        console.print("why: gmmfr run … --out FILE, then gmmfr diagnose", report.case, "FILE", style="dim")
     console.print(Text(report.verdict, style=_STYLE[report.verdict]))
 
 
@@ -115,7 +117,8 @@ def _print_failure(console: Console, comparison: Comparison) -> None:
 
 
 def _describe_position(comparison: Comparison, worst: Position) -> str:
+    experts = f"; experts {', '.join(map(str, worst.experts))}" if worst.experts else ""
     return (
         f"row {worst.row}, column {worst.column}: {comparison.a} {np.float32(worst.a)!s}, {comparison.b} "
-        f"{np.float32(worst.b)!s}, {worst.ratio:.3g} × the bound {worst.bound:.3g}"
+        f"{np.float32(worst.b)!s}, {worst.ratio:.3g} × the bound {worst.bound:.3g}{experts}"
     )

@@ -9,7 +9,14 @@ from typing import Literal
 
 import click
 
-from gmmfr.cli_support import EXIT_CODES, console, print_json, progress_bar, spare_stdout
+from gmmfr.cli_support import (
+    EXIT_CODES,
+    console,
+    judging_options,
+    print_json,
+    progress_bar,
+    spare_stdout,
+)
 
 
 @click.command("ab")
@@ -20,16 +27,7 @@ from gmmfr.cli_support import EXIT_CODES, console, print_json, progress_bar, spa
 @click.option(
     "--time", "repeats", type=click.IntRange(1), default=1, help="runs per backend; the median time is shown"
 )
-@click.option(
-    "--criterion",
-    type=click.Choice(["bound", "rtol"]),
-    default="bound",
-    show_default=True,
-    help="what decides: the bound of each sum, or rtol = atol = 1e-3",
-)
-@click.option(
-    "--report", "report_file", metavar="FILE.html", default=None, help="write a page, and FILE.json"
-)
+@judging_options
 @click.option("--json", "as_json", is_flag=True, help="one JSON document on standard output")
 def command(
     case: str,

@@ -303,3 +303,16 @@ def test_a_wrong_backend_is_a_usage_error_for_an_invalid_call_too(
     write_bundle(tmp_path / "broken.safetensors", broken)
     outcome = gmmfr(arguments[0], tmp_path / "broken.safetensors", *arguments[1:])
     assert (outcome.code, outcome.out) == (2, "")
+
+
+def test_compare_judges_by_the_chosen_criterion_and_writes_a_report(gmmfr: Gmmfr, tmp_path: Path) -> None:
+    """An error of 5e-4 on an output of size 0.01 is within rtol = atol = 1e-3 and far beyond rounding."""
+    out = golden(make_case("c4")).out.astype(np.float32)
+    row, column = np.unravel_index(np.abs(out).argmin(), out.shape)
+    out[row, column] += 5e-4
+    path, page = tmp_path / "out.safetensors", tmp_path / "report.html"
+    write_tensors(path, {"out": out}, {})
+    assert gmmfr("compare", "c4", path, "--json").json["verdict"] == "FAIL"
+    outcome = gmmfr("compare", "c4", path, "--criterion", "rtol", "--report", page, "--json")
+    assert outcome.json["verdict"] == "PASS"
+    assert "gmmfr compare c4" in page.read_text(encoding="utf-8")
