@@ -18,16 +18,16 @@ Failure null_argument(const char* name) {
     return failure(ACL_ERROR_RT_PARAM_INVALID, name, " is NULL");
 }
 
-Failure check_option(aclSysParamOpt option) {
+Failure check_option(int option) {
     if (option >= ACL_OPT_DETERMINISTIC && option <= ACL_OPT_STRONG_CONSISTENCY) return {};
-    return failure(ACL_ERROR_RT_PARAM_INVALID, "opt: expected 0 to 2, got ", static_cast<int>(option));
+    return failure(ACL_ERROR_RT_PARAM_INVALID, "opt: expected 0 to 2, got ", option);
 }
 
-int get_option(const SystemParameters& parameters, aclSysParamOpt option, int64_t* value) {
+int get_option(const SystemParameters& parameters, int option, int64_t* value) {
     if (value == nullptr) return report(null_argument("value"));
     if (Failure failed = check_option(option)) return report(failed);
     if (parameters.get(option, value)) return ACL_SUCCESS;
-    return fail(ACL_ERROR_RT_SYSPARAMOPT_NOT_SET, "option ", static_cast<int>(option), " was not set");
+    return fail(ACL_ERROR_RT_SYSPARAMOPT_NOT_SET, "option ", option, " was not set");
 }
 
 Failure synchronize_device(int32_t timeout) {
@@ -95,7 +95,7 @@ GMMFR_EXPORT aclError aclrtGetVersion(int32_t* majorVersion, int32_t* minorVersi
 }
 
 GMMFR_EXPORT size_t aclDataTypeSize(aclDataType dataType) {
-    switch (dataType) {
+    switch (number_of(dataType)) {
         case ACL_INT8:
         case ACL_UINT8:
         case ACL_BOOL:
@@ -168,14 +168,14 @@ GMMFR_EXPORT const char* aclrtGetSocName(void) {
 
 GMMFR_EXPORT aclError aclrtSetDeviceSatMode(aclrtFloatOverflowMode mode) {
     return entry("aclrtSetDeviceSatMode", [&] {
-        if (mode != ACL_RT_OVERFLOW_MODE_SATURATION && mode != ACL_RT_OVERFLOW_MODE_INFNAN) {
-            return fail(ACL_ERROR_RT_PARAM_INVALID, "mode: expected 0 (saturation) or 1 (inf/nan), got ",
-                        static_cast<int>(mode));
+        const int chosen = number_of(mode);
+        if (chosen != ACL_RT_OVERFLOW_MODE_SATURATION && chosen != ACL_RT_OVERFLOW_MODE_INFNAN) {
+            return fail(ACL_ERROR_RT_PARAM_INVALID, "mode: expected 0 (saturation) or 1 (inf/nan), got ", chosen);
         }
-        if (mode == ACL_RT_OVERFLOW_MODE_SATURATION && current_soc().is_950()) {
+        if (chosen == ACL_RT_OVERFLOW_MODE_SATURATION && current_soc().is_950()) {
             return fail(ACL_ERROR_RT_FEATURE_NOT_SUPPORT, current_soc().name, " has the inf/nan mode only");
         }
-        overflow_mode = mode;
+        overflow_mode = chosen;
         return ACL_SUCCESS;
     });
 }
@@ -233,8 +233,8 @@ GMMFR_EXPORT aclError aclrtGetCurrentContext(aclrtContext* context) {
 
 GMMFR_EXPORT aclError aclrtSetSysParamOpt(aclSysParamOpt opt, int64_t value) {
     return entry("aclrtSetSysParamOpt", [&] {
-        if (Failure failed = check_option(opt)) return report(failed);
-        runtime().parameters.set(opt, value);
+        if (Failure failed = check_option(number_of(opt))) return report(failed);
+        runtime().parameters.set(number_of(opt), value);
         return ACL_SUCCESS;
     });
 }
@@ -242,20 +242,20 @@ GMMFR_EXPORT aclError aclrtSetSysParamOpt(aclSysParamOpt opt, int64_t value) {
 GMMFR_EXPORT aclError aclrtGetSysParamOpt(aclSysParamOpt opt, int64_t* value) {
     return entry("aclrtGetSysParamOpt", [&] {
         if (value == nullptr) return report(null_argument("value"));
-        if (Failure failed = check_option(opt)) return report(failed);
+        if (Failure failed = check_option(number_of(opt))) return report(failed);
         // The process level is off until somebody sets it: torch_npu 2.13.0 reads it first, and does not start where
         // that fails.
-        if (!runtime().parameters.get(opt, value)) *value = 0;
+        if (!runtime().parameters.get(number_of(opt), value)) *value = 0;
         return ACL_SUCCESS;
     });
 }
 
 GMMFR_EXPORT aclError aclrtCtxSetSysParamOpt(aclSysParamOpt opt, int64_t value) {
     return entry("aclrtCtxSetSysParamOpt", [&] {
-        if (Failure failed = check_option(opt)) return report(failed);
+        if (Failure failed = check_option(number_of(opt))) return report(failed);
         const auto context = current_context();
         if (!context) return report(no_context());
-        context->parameters.set(opt, value);
+        context->parameters.set(number_of(opt), value);
         return ACL_SUCCESS;
     });
 }
@@ -264,6 +264,6 @@ GMMFR_EXPORT aclError aclrtCtxGetSysParamOpt(aclSysParamOpt opt, int64_t* value)
     return entry("aclrtCtxGetSysParamOpt", [&] {
         const auto context = current_context();
         if (!context) return report(no_context());
-        return get_option(context->parameters, opt, value);
+        return get_option(context->parameters, number_of(opt), value);
     });
 }

@@ -24,12 +24,12 @@ struct Copy {
     bool from_known_host = false;
 };
 
-int allocate_device(void** address, size_t size, aclrtMemMallocPolicy policy) {
+int allocate_device(void** address, size_t size, int policy) {
     if (address == nullptr) return fail(ACL_ERROR_INVALID_PARAM, "devPtr is NULL");
     *address = nullptr;
     if (size == 0) return fail(ACL_ERROR_INVALID_PARAM, "size: expected more than 0 bytes, got 0");
-    if (static_cast<int>(policy) < 0) {
-        return fail(ACL_ERROR_INVALID_PARAM, "policy: unknown value ", static_cast<int>(policy));
+    if (policy < 0) {
+        return fail(ACL_ERROR_INVALID_PARAM, "policy: unknown value ", policy);
     }
     const auto context = current_context();
     if (!context) return report(no_context());
@@ -40,7 +40,7 @@ int allocate_device(void** address, size_t size, aclrtMemMallocPolicy policy) {
     return report(device_memory().allocate(size, bytes, context->device(), address));
 }
 
-Failure plan_copy(void* dst, size_t dest_max, const void* src, size_t count, aclrtMemcpyKind kind, Copy* copy) {
+Failure plan_copy(void* dst, size_t dest_max, const void* src, size_t count, int kind, Copy* copy) {
     if (dst == nullptr || src == nullptr) {
         return failure(ACL_ERROR_RT_PARAM_INVALID, dst == nullptr ? "dst" : "src", " is NULL");
     }
@@ -60,7 +60,7 @@ Failure plan_copy(void* dst, size_t dest_max, const void* src, size_t count, acl
             copy->to_device = device_memory().contains(dst);
             copy->from_device = device_memory().contains(src);
             break;
-        default: return failure(ACL_ERROR_RT_PARAM_INVALID, "kind: unknown value ", static_cast<int>(kind));
+        default: return failure(ACL_ERROR_RT_PARAM_INVALID, "kind: unknown value ", kind);
     }
     return {};
 }
@@ -137,11 +137,11 @@ int submit(aclrtStream handle, const std::vector<Access>& accesses, std::functio
 }  // namespace
 
 GMMFR_EXPORT aclError aclrtMalloc(void** devPtr, size_t size, aclrtMemMallocPolicy policy) {
-    return entry("aclrtMalloc", [&] { return allocate_device(devPtr, size, policy); });
+    return entry("aclrtMalloc", [&] { return allocate_device(devPtr, size, number_of(policy)); });
 }
 
 GMMFR_EXPORT aclError aclrtMallocAlign32(void** devPtr, size_t size, aclrtMemMallocPolicy policy) {
-    return entry("aclrtMallocAlign32", [&] { return allocate_device(devPtr, size, policy); });
+    return entry("aclrtMallocAlign32", [&] { return allocate_device(devPtr, size, number_of(policy)); });
 }
 
 GMMFR_EXPORT aclError aclrtFree(void* devPtr) {
@@ -175,8 +175,9 @@ GMMFR_EXPORT aclError aclrtGetMemInfo(aclrtMemAttr attr, size_t* free, size_t* t
         if (free == nullptr || total == nullptr) {
             return fail(ACL_ERROR_RT_PARAM_INVALID, free == nullptr ? "free" : "total", " is NULL");
         }
-        if (attr < ACL_DDR_MEM || attr > ACL_HBM_MEM_P2P_HUGE1G) {
-            return fail(ACL_ERROR_RT_PARAM_INVALID, "attr: unknown value ", static_cast<int>(attr));
+        const int which = number_of(attr);
+        if (which < ACL_DDR_MEM || which > ACL_HBM_MEM_P2P_HUGE1G) {
+            return fail(ACL_ERROR_RT_PARAM_INVALID, "attr: unknown value ", which);
         }
         *total = device_memory().capacity();
         *free = *total - device_memory().statistics().live_bytes;
@@ -187,7 +188,7 @@ GMMFR_EXPORT aclError aclrtGetMemInfo(aclrtMemAttr attr, size_t* free, size_t* t
 GMMFR_EXPORT aclError aclrtMemcpy(void* dst, size_t destMax, const void* src, size_t count, aclrtMemcpyKind kind) {
     return entry("aclrtMemcpy", [&] {
         Copy copy;
-        if (Failure failed = plan_copy(dst, destMax, src, count, kind, &copy)) return report(failed);
+        if (Failure failed = plan_copy(dst, destMax, src, count, number_of(kind), &copy)) return report(failed);
         if (!current_context()) return report(no_context());
         if (Failure failed = order_host_work(accesses_of(copy))) return report(failed);
         return report(run_copy(copy));
@@ -198,7 +199,7 @@ GMMFR_EXPORT aclError aclrtMemcpyAsync(void* dst, size_t destMax, const void* sr
                                        aclrtStream stream) {
     return entry("aclrtMemcpyAsync", [&] {
         Copy copy;
-        if (Failure failed = plan_copy(dst, destMax, src, count, kind, &copy)) return report(failed);
+        if (Failure failed = plan_copy(dst, destMax, src, count, number_of(kind), &copy)) return report(failed);
         return submit(stream, accesses_of(copy), [copy] { return run_copy(copy); });
     });
 }

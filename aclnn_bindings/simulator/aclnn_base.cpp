@@ -9,6 +9,16 @@ using namespace gmmfr;
 
 namespace {
 
+constexpr int kMostCode = 63;  // what a type with enumerators up to 41 and 54 has room for
+
+// No number of dtype or format beyond the known ones means anything: those that the type cannot hold are as good as
+// undefined.
+template <class Enum>
+Enum enumerator_of(const Enum& value, Enum undefined) {
+    const int number = number_of(value);
+    return number < undefined || number > kMostCode ? undefined : static_cast<Enum>(number);
+}
+
 Failure describe(const int64_t* view, uint64_t view_count, const int64_t* strides, const int64_t* storage,
                  uint64_t storage_count, Layout* layout) {
     if ((view == nullptr && view_count > 0) || (storage == nullptr && storage_count > 0)) {
@@ -68,8 +78,8 @@ GMMFR_EXPORT aclTensor* aclCreateTensor(const int64_t* viewDims, uint64_t viewDi
             return report(failed);
         }
         layout.offset = offset;
-        layout.dtype = dataType;
-        layout.format = format;
+        layout.dtype = enumerator_of(dataType, ACL_DT_UNDEFINED);
+        layout.format = enumerator_of(format, ACL_FORMAT_UNDEFINED);
         tensor->address.store(tensorData);
         handle = static_cast<aclTensor*>(tensors().add(std::move(tensor)));
         return ACLNN_SUCCESS;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <cstring>
 #include <exception>
 #include <new>
 #include <sstream>
@@ -32,6 +33,16 @@ std::string text(const Parts&... parts) {
 template <class... Parts>
 Failure failure(int code, const Parts&... parts) {
     return Failure{code, text(parts...)};
+}
+
+// The number that C code passed as an enumerator. Any int may come, and one that the type has no room for must not
+// be read as that type.
+template <class Enum>
+int number_of(const Enum& value) {
+    static_assert(sizeof(Enum) == sizeof(int), "C enumerations are ints");
+    int number = 0;
+    std::memcpy(&number, &value, sizeof number);
+    return number;
 }
 
 // Keeps the message for the thread's aclGetRecentErrMsg and gives the code back.

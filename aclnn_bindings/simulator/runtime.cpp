@@ -35,12 +35,12 @@ uint32_t devices_from_environment() {
 
 }  // namespace
 
-void SystemParameters::set(aclSysParamOpt option, int64_t value) {
+void SystemParameters::set(int option, int64_t value) {
     std::lock_guard<std::mutex> lock(mutex_);
     values_[option] = value;
 }
 
-bool SystemParameters::get(aclSysParamOpt option, int64_t* value) const {
+bool SystemParameters::get(int option, int64_t* value) const {
     std::lock_guard<std::mutex> lock(mutex_);
     const auto found = values_.find(option);
     if (found == values_.end()) return false;

@@ -15,9 +15,9 @@ namespace gmmfr {
 
 class SystemParameters {
 public:
-    void set(aclSysParamOpt option, int64_t value);
+    void set(int option, int64_t value);
     // False when the option was never set.
-    bool get(aclSysParamOpt option, int64_t* value) const;
+    bool get(int option, int64_t* value) const;
 
 private:
     mutable std::mutex mutex_;
