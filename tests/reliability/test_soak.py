@@ -20,7 +20,7 @@ def test_mixed_calls_leave_memory_as_it_was() -> None:
     program = load()
     measured = program.soak(4.0)
     assert measured["calls"] > 20
-    assert program.complaints(measured, timed=False) == []
+    assert program.complaints(measured, long=False) == []
 
 
 def test_growth_slowness_and_left_objects_are_complaints() -> None:
@@ -34,11 +34,11 @@ def test_growth_slowness_and_left_objects_are_complaints() -> None:
         "median_last": 0.011,
         "message": None,
     }
-    assert program.complaints(fine, timed=True) == []
+    assert program.complaints(fine, long=True) == []
     for change in (
         {"live_after": {"liveTensors": 1}},
         {"resident_last": 200 << 20},
         {"median_last": 0.05},
         {"message": "EZ9999: left"},
     ):
-        assert len(program.complaints({**fine, **change}, timed=True)) == 1
+        assert len(program.complaints({**fine, **change}, long=True)) == 1
