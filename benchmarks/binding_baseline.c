@@ -26,57 +26,51 @@ static const struct tensor kTensors[TENSORS] = {
     {{BATCH, N}, 2, ACL_FLOAT, BATCH * N * 4},
 };
 
-static void *memory[TENSORS];
-static void *workspace;
+static void* memory[TENSORS];
+static void* workspace;
 static uint64_t workspaceSize;
 static aclrtStream stream;
-static aclTensor *lasting[TENSORS];
-static aclOpExecutor *repeatable;
+static aclTensor* lasting[TENSORS];
+static aclOpExecutor* repeatable;
 
-static void check(int status, const char *what)
-{
+static void check(int status, const char* what) {
     if (status != 0) {
-        const char *message = aclGetRecentErrMsg();
+        const char* message = aclGetRecentErrMsg();
         fprintf(stderr, "%s returned %d: %s\n", what, status, message != NULL ? message : "");
         exit(1);
     }
 }
 
-static void create(aclTensor **tensors)
-{
+static void create(aclTensor** tensors) {
     for (int i = 0; i < TENSORS; ++i) {
-        const struct tensor *t = &kTensors[i];
+        const struct tensor* t = &kTensors[i];
         tensors[i] = aclCreateTensor(t->dims, t->rank, t->type, NULL, 0, ACL_FORMAT_ND, t->dims, t->rank, memory[i]);
     }
 }
 
-static void destroy(aclTensor **tensors)
-{
+static void destroy(aclTensor** tensors) {
     for (int i = 0; i < TENSORS; ++i) {
         check(aclDestroyTensor(tensors[i]), "aclDestroyTensor");
     }
 }
 
-static aclOpExecutor *phase_one(aclTensor **t)
-{
-    aclOpExecutor *executor = NULL;
-    check(aclnnGroupedMatmulFinalizeRoutingV3GetWorkspaceSize(t[0], t[1], t[2], NULL, NULL, NULL, NULL, t[3], t[4], NULL,
-                                                              t[5], t[6], 0, 1.0f, 0, false, false, 1, NULL, t[7],
+static aclOpExecutor* phase_one(aclTensor** t) {
+    aclOpExecutor* executor = NULL;
+    check(aclnnGroupedMatmulFinalizeRoutingV3GetWorkspaceSize(t[0], t[1], t[2], NULL, NULL, NULL, NULL, t[3], t[4],
+                                                              NULL, t[5], t[6], 0, 1.0f, 0, false, false, 1, NULL, t[7],
                                                               &workspaceSize, &executor),
           "phase 1");
     return executor;
 }
 
-static double now(void)
-{
+static double now(void) {
     struct timespec time;
     clock_gettime(CLOCK_MONOTONIC, &time);
     return (double)time.tv_sec * 1e9 + (double)time.tv_nsec;
 }
 
 /* Device memory, stream and workspace, kept for all calls as the binding's pool keeps them. */
-void prepare(const void *const *host)
-{
+void prepare(const void* const* host) {
     check(aclInit(NULL), "aclInit");
     check(aclrtSetDevice(0), "aclrtSetDevice");
     check(aclrtCreateStream(&stream), "aclrtCreateStream");
@@ -94,8 +88,7 @@ void prepare(const void *const *host)
 }
 
 /* Phase 2 of one repeatable executor, and waiting for it. */
-void time_executes(int count, double *nanoseconds)
-{
+void time_executes(int count, double* nanoseconds) {
     for (int i = 0; i < count; ++i) {
         double begin = now();
         check(aclnnGroupedMatmulFinalizeRoutingV3(workspace, workspaceSize, repeatable, stream), "phase 2");
@@ -105,9 +98,8 @@ void time_executes(int count, double *nanoseconds)
 }
 
 /* A whole call: copies in, descriptors, both phases, waiting, the copy out. */
-void time_calls(int count, double *nanoseconds, const void *const *host, void *out)
-{
-    aclTensor *tensors[TENSORS];
+void time_calls(int count, double* nanoseconds, const void* const* host, void* out) {
+    aclTensor* tensors[TENSORS];
     for (int i = 0; i < count; ++i) {
         double begin = now();
         for (int j = 0; j < INPUTS; ++j) {
@@ -115,12 +107,13 @@ void time_calls(int count, double *nanoseconds, const void *const *host, void *o
                   "aclrtMemcpy");
         }
         create(tensors);
-        aclOpExecutor *executor = phase_one(tensors);
+        aclOpExecutor* executor = phase_one(tensors);
         check(aclnnGroupedMatmulFinalizeRoutingV3(workspace, workspaceSize, executor, stream), "phase 2");
         check(aclrtSynchronizeStream(stream), "aclrtSynchronizeStream");
         destroy(tensors);
-        check(aclrtMemcpy(out, kTensors[INPUTS].bytes, memory[INPUTS], kTensors[INPUTS].bytes, ACL_MEMCPY_DEVICE_TO_HOST),
-              "aclrtMemcpy");
+        check(
+            aclrtMemcpy(out, kTensors[INPUTS].bytes, memory[INPUTS], kTensors[INPUTS].bytes, ACL_MEMCPY_DEVICE_TO_HOST),
+            "aclrtMemcpy");
         nanoseconds[i] = now() - begin;
     }
 }

@@ -22,7 +22,7 @@
 #include <string>
 #include <vector>
 
-#include "calc_api.h" // shipped inside the pypto wheel: lib/calculator/src
+#include "calc_api.h"  // shipped inside the pypto wheel: lib/calculator/src
 
 namespace {
 using npu::tile_fwk::DataType;
@@ -32,7 +32,7 @@ using Extents = std::vector<int64_t>;
 // The interpreter's storage of one tensor. Only the members up to `stride` are read.
 struct Storage {
     uint8_t *begin, *end, *capacity;
-    uint8_t *device;
+    uint8_t* device;
     DataType dtype;
     Extents shape, stride;
     size_t count, width;
@@ -60,19 +60,20 @@ using ViewPtr = std::shared_ptr<View>;
 // What an interpreter step receives.
 struct Step {
     void *frame, *interpreter, *operation;
-    const std::vector<ViewPtr> *inputs;
-    std::vector<ViewPtr> *outputs, *outputsInPlace;
+    const std::vector<ViewPtr>* inputs;
+    std::vector<ViewPtr>*outputs, *outputsInPlace;
 };
 
-void *interfaceLibrary = nullptr;
-npu::tile_fwk::CalcOps *calculator = nullptr;
-void (*stockCopy)(const TensorData &, const TensorData &, bool) = nullptr;
-void (*stockReshape)(const TensorData &, const TensorData &) = nullptr;
+void* interfaceLibrary = nullptr;
+npu::tile_fwk::CalcOps* calculator = nullptr;
+void (*stockCopy)(const TensorData&, const TensorData&, bool) = nullptr;
+void (*stockReshape)(const TensorData&, const TensorData&) = nullptr;
 int64_t scaledProducts = 0;
 std::string lastError;
 
-template <typename Signature> Signature find(const char *symbol) {
-    void *address = dlsym(interfaceLibrary, symbol);
+template <typename Signature>
+Signature find(const char* symbol) {
+    void* address = dlsym(interfaceLibrary, symbol);
     if (!address) throw std::runtime_error(std::string("PyPTO lacks the symbol ") + symbol);
     return reinterpret_cast<Signature>(address);
 }
@@ -115,7 +116,7 @@ std::vector<float> elementTable(DataType dtype) {
 struct Operand {
     const View &matrix, &scale;
     int kAxis;
-    bool pairFirst; // the scale is stored [K/64, outer, 2] instead of [outer, K/64, 2]
+    bool pairFirst;  // the scale is stored [K/64, outer, 2] instead of [outer, K/64, 2]
 
     int64_t k() const { return matrix.shape[kAxis]; }
     int64_t outer() const { return matrix.extent(1 - kAxis); }
@@ -124,42 +125,42 @@ struct Operand {
 };
 
 // The scales as floats, in the order of the matrix: [outer, K/32], or [K/32, outer] when K is its first axis.
-std::vector<float> readScales(const Operand &operand) {
-    const View &view = operand.scale;
+std::vector<float> readScales(const Operand& operand) {
+    const View& view = operand.scale;
     int outerAxis = operand.pairFirst ? 1 : 0, pairAxis = operand.pairFirst ? 0 : 1;
     int64_t outer = operand.outer(), blocks = operand.k() / 32;
     if (view.shape.size() != 3 || view.shape[2] != 2) throw std::runtime_error("a scale must be [.., .., 2]");
     if (view.shape[outerAxis] < outer || view.shape[pairAxis] * 2 != blocks)
         throw std::runtime_error("a scale does not match its matrix");
-    const Extents &stride = view.storage->stride;
-    const uint8_t *bytes = view.storage->begin + view.first();
+    const Extents& stride = view.storage->stride;
+    const uint8_t* bytes = view.storage->begin + view.first();
     std::vector<float> scales(static_cast<size_t>(outer * blocks));
     for (int64_t row = 0; row < outer; ++row)
         for (int64_t block = 0; block < blocks; ++block)
-            scales[operand.kAxis ? row * blocks + block : block * outer + row] = decodeScale(
-                bytes[row * stride[outerAxis] + (block / 2) * stride[pairAxis] + (block % 2) * stride[2]]);
+            scales[operand.kAxis ? row * blocks + block : block * outer + row] =
+                decodeScale(bytes[row * stride[outerAxis] + (block / 2) * stride[pairAxis] + (block % 2) * stride[2]]);
     return scales;
 }
 
 // The matrix as scaled floats [rows, columns].
-std::vector<float> readMatrix(const Operand &operand) {
-    const View &view = operand.matrix;
+std::vector<float> readMatrix(const Operand& operand) {
+    const View& view = operand.matrix;
     std::vector<float> table = elementTable(view.storage->dtype), scales = readScales(operand);
-    const Extents &stride = view.storage->stride;
-    const uint8_t *bytes = view.storage->begin + view.first();
+    const Extents& stride = view.storage->stride;
+    const uint8_t* bytes = view.storage->begin + view.first();
     int64_t rows = operand.rows(), columns = operand.columns();
     std::vector<float> values(static_cast<size_t>(rows * columns));
     for (int64_t row = 0; row < rows; ++row) {
-        const float *scale = scales.data() + (operand.kAxis ? row * (columns / 32) : row / 32 * columns);
-        const uint8_t *source = bytes + row * stride[0];
-        float *target = values.data() + row * columns;
+        const float* scale = scales.data() + (operand.kAxis ? row * (columns / 32) : row / 32 * columns);
+        const uint8_t* source = bytes + row * stride[0];
+        float* target = values.data() + row * columns;
         for (int64_t column = 0; column < columns; ++column)
             target[column] = table[source[column * stride[1]]] * scale[operand.kAxis ? column / 32 : column];
     }
     return values;
 }
 
-TensorData describe(std::vector<float> &values, int64_t rows, int64_t columns) {
+TensorData describe(std::vector<float>& values, int64_t rows, int64_t columns) {
     TensorData data;
     data.dataPtr = values.data();
     data.rawShape = data.shape = {rows, columns};
@@ -169,7 +170,7 @@ TensorData describe(std::vector<float> &values, int64_t rows, int64_t columns) {
     return data;
 }
 
-TensorData describe(const View &view, int64_t rows, int64_t columns) {
+TensorData describe(const View& view, int64_t rows, int64_t columns) {
     TensorData data;
     data.dataPtr = view.storage->begin;
     data.rawShape = view.storage->shape;
@@ -181,29 +182,29 @@ TensorData describe(const View &view, int64_t rows, int64_t columns) {
     return data;
 }
 
-bool flag(void *operation, const char *name) {
-    using Getter = bool (*)(const void *, const std::string &);
+bool flag(void* operation, const char* name) {
+    using Getter = bool (*)(const void*, const std::string&);
     static auto get = find<Getter>("_ZNK3npu8tile_fwk9Operation16GetBoolAttributeERKSs");
     return get(operation, std::string("op_attr_") + name);
 }
 
-int64_t number(void *operation, const char *name) {
-    using Getter = int64_t (*)(const void *, const std::string &);
+int64_t number(void* operation, const char* name) {
+    using Getter = int64_t (*)(const void*, const std::string&);
     static auto get = find<Getter>("_ZNK3npu8tile_fwk9Operation15GetIntAttributeERKSs");
     return get(operation, std::string("op_attr_") + name);
 }
 
 // Position of the first scale among the inputs (A, B, [accumulator], scale A, scale B), or 0 for a plain product.
-size_t scalePosition(const std::vector<ViewPtr> &inputs) {
+size_t scalePosition(const std::vector<ViewPtr>& inputs) {
     size_t at = 2;
     while (at < inputs.size() && inputs[at]->storage->dtype != npu::tile_fwk::DT_FP8E8M0) ++at;
     bool both = at + 1 < inputs.size() && inputs[at + 1]->storage->dtype == npu::tile_fwk::DT_FP8E8M0;
     return both ? at : 0;
 }
 
-void multiplyScaled(const Step &step, size_t at) {
-    const std::vector<ViewPtr> &inputs = *step.inputs;
-    const View &out = *step.outputsInPlace->at(0);
+void multiplyScaled(const Step& step, size_t at) {
+    const std::vector<ViewPtr>& inputs = *step.inputs;
+    const View& out = *step.outputsInPlace->at(0);
     bool aTransposed = flag(step.operation, "trans_a"), bTransposed = flag(step.operation, "trans_b");
     // Copy-in mode 3 marks a scale whose first two axes are exchanged from the natural order, which is
     // [rows, K/64, 2] for A and [K/64, columns, 2] for B.
@@ -227,35 +228,39 @@ void multiplyScaled(const Step &step, size_t at) {
     ++scaledProducts;
 }
 
-bool sameByteFloat(const TensorData &out, const TensorData &in) {
+bool sameByteFloat(const TensorData& out, const TensorData& in) {
     return out.dtype == in.dtype && isByteFloat(in.dtype);
 }
 
-TensorData asBytes(const TensorData &data) {
+TensorData asBytes(const TensorData& data) {
     TensorData bytes = data;
     bytes.dtype = npu::tile_fwk::DT_INT8;
     return bytes;
 }
 
-void copyBytes(const TensorData &out, const TensorData &in, bool transpose) {
-    if (sameByteFloat(out, in)) stockCopy(asBytes(out), asBytes(in), transpose);
-    else stockCopy(out, in, transpose);
+void copyBytes(const TensorData& out, const TensorData& in, bool transpose) {
+    if (sameByteFloat(out, in))
+        stockCopy(asBytes(out), asBytes(in), transpose);
+    else
+        stockCopy(out, in, transpose);
 }
 
-void reshapeBytes(const TensorData &out, const TensorData &in) {
-    if (sameByteFloat(out, in)) stockReshape(asBytes(out), asBytes(in));
-    else stockReshape(out, in);
+void reshapeBytes(const TensorData& out, const TensorData& in) {
+    if (sameByteFloat(out, in))
+        stockReshape(asBytes(out), asBytes(in));
+    else
+        stockReshape(out, in);
 }
-} // namespace
+}  // namespace
 
 namespace npu::tile_fwk {
 struct ExecuteOperationContext;
 
-__attribute__((visibility("default"))) void ExecuteOpAMulB(ExecuteOperationContext *context) {
-    auto *step = reinterpret_cast<Step *>(context);
+__attribute__((visibility("default"))) void ExecuteOpAMulB(ExecuteOperationContext* context) {
+    auto* step = reinterpret_cast<Step*>(context);
     size_t at = scalePosition(*step->inputs);
     if (at) return multiplyScaled(*step, at);
-    using Stock = void (*)(ExecuteOperationContext *);
+    using Stock = void (*)(ExecuteOperationContext*);
     static auto stock = find<Stock>("_ZN3npu8tile_fwk14ExecuteOpAMulBEPNS0_23ExecuteOperationContextE");
     stock(context);
 }
@@ -266,29 +271,29 @@ class LogicalTensorData;
 struct FunctionIODataPair {
     std::vector<std::shared_ptr<LogicalTensorData>> inputs, outputs;
 
-    static void CopyWithLinkRelationship(FunctionIODataPair &target, const FunctionIODataPair &source);
+    static void CopyWithLinkRelationship(FunctionIODataPair& target, const FunctionIODataPair& source);
 };
 
-__attribute__((visibility("default"))) void
-FunctionIODataPair::CopyWithLinkRelationship(FunctionIODataPair &target, const FunctionIODataPair &source) {
-    target = source; // the stock function copies the data too
+__attribute__((visibility("default"))) void FunctionIODataPair::CopyWithLinkRelationship(
+    FunctionIODataPair& target, const FunctionIODataPair& source) {
+    target = source;  // the stock function copies the data too
 }
 
 struct FunctionInterpreter {
-    void DumpTensorBinary(const std::shared_ptr<LogicalTensorData> &data, std::string fileName);
+    void DumpTensorBinary(const std::shared_ptr<LogicalTensorData>& data, std::string fileName);
 };
 
-__attribute__((visibility("default"))) void
-FunctionInterpreter::DumpTensorBinary(const std::shared_ptr<LogicalTensorData> &, std::string) {
+__attribute__((visibility("default"))) void FunctionInterpreter::DumpTensorBinary(
+    const std::shared_ptr<LogicalTensorData>&, std::string) {
     // the stock function writes a file
 }
-} // namespace npu::tile_fwk
+}  // namespace npu::tile_fwk
 
 extern "C" {
 // Call once, after PyPTO and its calculator are loaded. 0, or 1 when the interface library is not loaded.
-int attach(const char *interfacePath, void *calcOps) {
+int attach(const char* interfacePath, void* calcOps) {
     interfaceLibrary = dlopen(interfacePath, RTLD_LAZY | RTLD_NOLOAD);
-    calculator = static_cast<npu::tile_fwk::CalcOps *>(calcOps);
+    calculator = static_cast<npu::tile_fwk::CalcOps*>(calcOps);
     if (!interfaceLibrary || !calculator) return 1;
     if (calculator->Copy != copyBytes) {
         stockCopy = calculator->Copy;
@@ -302,13 +307,13 @@ int attach(const char *interfacePath, void *calcOps) {
 }
 
 // Runs the traced kernel on the arguments set last. NULL, or what went wrong (valid until the next call).
-const char *interpret_graph() {
+const char* interpret_graph() {
     try {
-        auto program = find<void *(*)()>("_ZN3npu8tile_fwk7Program11GetInstanceEv");
-        auto verify = find<void (*)(void *)>("_ZN3npu8tile_fwk7Program17VerifyTensorGraphEv");
+        auto program = find<void* (*)()>("_ZN3npu8tile_fwk7Program11GetInstanceEv");
+        auto verify = find<void (*)(void*)>("_ZN3npu8tile_fwk7Program17VerifyTensorGraphEv");
         verify(program());
         return nullptr;
-    } catch (const std::exception &error) {
+    } catch (const std::exception& error) {
         lastError = error.what();
     } catch (...) {
         lastError = "an exception of unknown type";
@@ -318,17 +323,19 @@ const char *interpret_graph() {
 }
 
 // Copies the interpreter's copy of argument `index`. 0, 1 for an unknown index, 2 for another size, 3 without data.
-int read_argument(size_t index, void *target, size_t bytes) {
-    void *data = dlsym(interfaceLibrary, "_ZN3npu8tile_fwk11ProgramData11GetInstanceEv");
+int read_argument(size_t index, void* target, size_t bytes) {
+    void* data = dlsym(interfaceLibrary, "_ZN3npu8tile_fwk11ProgramData11GetInstanceEv");
     if (!data) return 3;
-    auto &arguments = *static_cast<std::vector<std::shared_ptr<Storage>> *>(reinterpret_cast<void *(*)()>(data)());
+    auto& arguments = *static_cast<std::vector<std::shared_ptr<Storage>>*>(reinterpret_cast<void* (*)()>(data)());
     if (index >= arguments.size()) return 1;
-    const Storage &argument = *arguments[index];
+    const Storage& argument = *arguments[index];
     if (static_cast<size_t>(argument.end - argument.begin) != bytes) return 2;
     std::memcpy(target, argument.begin, bytes);
     return 0;
 }
 
 // How many MX products were computed here since the start of the process.
-int64_t product_count() { return scaledProducts; }
+int64_t product_count() {
+    return scaledProducts;
+}
 }

@@ -3,28 +3,28 @@
 #define GMMFR_SHIM_H_
 
 /* Names of the table's functions, in its order. */
-extern const char *const gmmfr_names[GMMFR_FUNCTIONS];
+extern const char* const gmmfr_names[GMMFR_FUNCTIONS];
 
 /* dlopen with lazy binding and local scope; NULL leaves the reason in gmmfr_open_error. */
-void *gmmfr_open(const char *path);
-const char *gmmfr_open_error(void);
+void* gmmfr_open(const char* path);
+const char* gmmfr_open_error(void);
 /* Whether the process has this file loaded. */
-bool gmmfr_is_loaded(const char *path);
+bool gmmfr_is_loaded(const char* path);
 
 /* The address of name in the library or in what that library needs, or NULL. */
-void *gmmfr_symbol(void *library, const char *name);
+void* gmmfr_symbol(void* library, const char* name);
 /* Path of the file that holds address, or NULL. */
-const char *gmmfr_origin(const void *address);
+const char* gmmfr_origin(const void* address);
 
 /* Puts a function into the table by its index; a NULL address takes it out. */
-void gmmfr_set(gmmfr_table *table, size_t index, void *address);
-void *gmmfr_get(const gmmfr_table *table, size_t index);
+void gmmfr_set(gmmfr_table* table, size_t index, void* address);
+void* gmmfr_get(const gmmfr_table* table, size_t index);
 
 /* One argument of aclCreateTensor for each field; strides NULL means contiguous. */
 typedef struct gmmfr_descriptor {
-    const int64_t *dims;
-    const int64_t *strides;
-    const int64_t *storage;
+    const int64_t* dims;
+    const int64_t* strides;
+    const int64_t* storage;
     uint64_t rank;
     uint64_t storageRank;
     int64_t offset;
@@ -36,17 +36,17 @@ typedef struct gmmfr_descriptor {
  * Creates the tensors one after the other, each stored as soon as it exists. A descriptor without dims is an
  * absent argument and stays NULL. Returns the index of the first that could not be created, or count.
  */
-size_t gmmfr_create_tensors(const gmmfr_table *table, size_t count, const gmmfr_descriptor *descriptors,
-                            void *const *addresses, aclTensor **tensors);
+size_t gmmfr_create_tensors(const gmmfr_table* table, size_t count, const gmmfr_descriptor* descriptors,
+                            void* const* addresses, aclTensor** tensors);
 /* Destroys what is not NULL and sets it to NULL; the first status that is not 0. */
-int gmmfr_destroy_tensors(const gmmfr_table *table, size_t count, aclTensor **tensors);
+int gmmfr_destroy_tensors(const gmmfr_table* table, size_t count, aclTensor** tensors);
 
 /*
  * Copies sources[i] of sizes[i] bytes to device address targets[i], one after the other. Returns the index of the first
  * copy that failed, with its status, or count.
  */
-size_t gmmfr_upload(const gmmfr_table *table, size_t count, const uintptr_t *targets, const uint64_t *sizes,
-                    void *const *sources, int *status);
+size_t gmmfr_upload(const gmmfr_table* table, size_t count, const uintptr_t* targets, const uint64_t* sizes,
+                    void* const* sources, int* status);
 
 /* The scalar arguments of phase 1. */
 typedef struct gmmfr_scalars {
@@ -59,7 +59,7 @@ typedef struct gmmfr_scalars {
 } gmmfr_scalars;
 
 /* Phase 1 with the thirteen tensors in the order of the prototype. */
-int gmmfr_phase_one(const gmmfr_table *table, aclTensor *const *tensors, const gmmfr_scalars *scalars,
-                    const aclIntArray *tuningConfig, uint64_t *workspaceSize, aclOpExecutor **executor);
+int gmmfr_phase_one(const gmmfr_table* table, aclTensor* const* tensors, const gmmfr_scalars* scalars,
+                    const aclIntArray* tuningConfig, uint64_t* workspaceSize, aclOpExecutor** executor);
 
 #endif

@@ -30,10 +30,11 @@ typedef struct gmmfrSimStatistics {
  * The SoC that the calling thread sees, e.g. "Ascend910B2"; NULL goes back to the process default
  * (environment variable GMMFR_SIM_SOC, else Ascend950PR_9579). 100000 for a name that is not known.
  */
-int gmmfrSimSetSocName(const char *name);
+int gmmfrSimSetSocName(const char* name);
 
-/* liveExecutors counts those of copies and of zeroing as well. Live objects include the runtime's own default streams and contexts only when a caller made them. */
-int gmmfrSimGetStatistics(gmmfrSimStatistics *statistics);
+/* liveExecutors counts those of copies and of zeroing as well. Live objects include the runtime's own default streams
+ * and contexts only when a caller made them. */
+int gmmfrSimGetStatistics(gmmfrSimStatistics* statistics);
 /* Counters of calls to zero, peakBytes to liveBytes. */
 int gmmfrSimResetStatistics(void);
 
@@ -49,7 +50,7 @@ int gmmfrSimClearCache(void);
  * JSON of every argument that the last phase-1 call of the calling thread received, as it arrived. Valid
  * until the thread's next phase-1 call; NULL before the first.
  */
-const char *gmmfrSimLastCall(void);
+const char* gmmfrSimLastCall(void);
 
 /*
  * The checking device (environment variable GMMFR_SIM_CHECK=1): guard bytes and poison around allocations made
@@ -60,9 +61,10 @@ int gmmfrSimSetChecks(bool on);
 
 /*
  * Failures on order, "function:n:code[,...]": the n-th call of function from now on returns code without doing
- * its work, each order counting all calls; a phase 2 still takes its executor. NULL or "" for none (environment variable GMMFR_SIM_FAULT).
+ * its work, each order counting all calls; a phase 2 still takes its executor. NULL or "" for none (environment
+ * variable GMMFR_SIM_FAULT).
  */
-int gmmfrSimSetFaults(const char *orders);
+int gmmfrSimSetFaults(const char* orders);
 
 /*
  * Order in which rows are added into out where a device leaves it open (not in deterministic mode on Atlas

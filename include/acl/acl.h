@@ -10,15 +10,15 @@ extern "C" {
 #endif
 
 /* configPath may be NULL. Calls are counted; every one needs its aclFinalize. */
-aclError aclInit(const char *configPath);
+aclError aclInit(const char* configPath);
 aclError aclFinalize(void);
 /* Takes one count back and tells how many are left; the runtime ends at 0. */
-aclError aclFinalizeReference(uint64_t *refCount);
+aclError aclFinalizeReference(uint64_t* refCount);
 
 /* The calling thread's last error text. May be NULL; reading it consumes it. */
-const char *aclGetRecentErrMsg(void);
+const char* aclGetRecentErrMsg(void);
 
-aclError aclrtGetVersion(int32_t *majorVersion, int32_t *minorVersion, int32_t *patchVersion);
+aclError aclrtGetVersion(int32_t* majorVersion, int32_t* minorVersion, int32_t* patchVersion);
 
 #ifdef __cplusplus
 }

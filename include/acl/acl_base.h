@@ -11,9 +11,9 @@ extern "C" {
 #endif
 
 typedef int aclError;
-typedef void *aclrtStream;
-typedef void *aclrtEvent;
-typedef void *aclrtContext;
+typedef void* aclrtStream;
+typedef void* aclrtEvent;
+typedef void* aclrtContext;
 typedef uint16_t aclFloat16;
 
 typedef enum aclDataType {

@@ -8,10 +8,7 @@
 extern "C" {
 #endif
 
-typedef enum aclrtRunMode {
-    ACL_DEVICE = 0,
-    ACL_HOST = 1
-} aclrtRunMode;
+typedef enum aclrtRunMode { ACL_DEVICE = 0, ACL_HOST = 1 } aclrtRunMode;
 
 typedef enum aclrtMemMallocPolicy {
     ACL_MEM_MALLOC_HUGE_FIRST = 0,
@@ -84,62 +81,62 @@ static const int ACL_STREAM_FAST_LAUNCH = 1;
 static const int ACL_STREAM_FAST_SYNC = 2;
 
 /* Device */
-aclError aclrtGetDeviceCount(uint32_t *count);
+aclError aclrtGetDeviceCount(uint32_t* count);
 aclError aclrtSetDevice(int32_t deviceId);
 aclError aclrtResetDevice(int32_t deviceId);
-aclError aclrtGetDevice(int32_t *deviceId);
+aclError aclrtGetDevice(int32_t* deviceId);
 aclError aclrtSynchronizeDevice(void);
 aclError aclrtSynchronizeDeviceWithTimeout(int32_t timeout);
-aclError aclrtGetRunMode(aclrtRunMode *runMode);
-const char *aclrtGetSocName(void);
+aclError aclrtGetRunMode(aclrtRunMode* runMode);
+const char* aclrtGetSocName(void);
 aclError aclrtSetDeviceSatMode(aclrtFloatOverflowMode mode);
-aclError aclrtGetDeviceSatMode(aclrtFloatOverflowMode *mode);
+aclError aclrtGetDeviceSatMode(aclrtFloatOverflowMode* mode);
 
 /* Context: one current context for each host thread */
-aclError aclrtCreateContext(aclrtContext *context, int32_t deviceId);
+aclError aclrtCreateContext(aclrtContext* context, int32_t deviceId);
 aclError aclrtDestroyContext(aclrtContext context);
 aclError aclrtSetCurrentContext(aclrtContext context);
-aclError aclrtGetCurrentContext(aclrtContext *context);
+aclError aclrtGetCurrentContext(aclrtContext* context);
 
 /* Memory: the device rounds size up to 32 bytes and adds 32 */
-aclError aclrtMalloc(void **devPtr, size_t size, aclrtMemMallocPolicy policy);
-aclError aclrtMallocAlign32(void **devPtr, size_t size, aclrtMemMallocPolicy policy);
-aclError aclrtFree(void *devPtr);
-aclError aclrtMallocHost(void **hostPtr, size_t size);
-aclError aclrtFreeHost(void *hostPtr);
-aclError aclrtGetMemInfo(aclrtMemAttr attr, size_t *free, size_t *total);
-aclError aclrtMemcpy(void *dst, size_t destMax, const void *src, size_t count, aclrtMemcpyKind kind);
-aclError aclrtMemcpyAsync(void *dst, size_t destMax, const void *src, size_t count, aclrtMemcpyKind kind,
+aclError aclrtMalloc(void** devPtr, size_t size, aclrtMemMallocPolicy policy);
+aclError aclrtMallocAlign32(void** devPtr, size_t size, aclrtMemMallocPolicy policy);
+aclError aclrtFree(void* devPtr);
+aclError aclrtMallocHost(void** hostPtr, size_t size);
+aclError aclrtFreeHost(void* hostPtr);
+aclError aclrtGetMemInfo(aclrtMemAttr attr, size_t* free, size_t* total);
+aclError aclrtMemcpy(void* dst, size_t destMax, const void* src, size_t count, aclrtMemcpyKind kind);
+aclError aclrtMemcpyAsync(void* dst, size_t destMax, const void* src, size_t count, aclrtMemcpyKind kind,
                           aclrtStream stream);
-aclError aclrtMemset(void *devPtr, size_t maxCount, int32_t value, size_t count);
-aclError aclrtMemsetAsync(void *devPtr, size_t maxCount, int32_t value, size_t count, aclrtStream stream);
+aclError aclrtMemset(void* devPtr, size_t maxCount, int32_t value, size_t count);
+aclError aclrtMemsetAsync(void* devPtr, size_t maxCount, int32_t value, size_t count, aclrtStream stream);
 
 /* Stream: NULL is the current context's default stream; a timeout is in ms, -1 waits without limit */
-aclError aclrtCreateStream(aclrtStream *stream);
-aclError aclrtCreateStreamWithConfig(aclrtStream *stream, uint32_t priority, uint32_t flag);
+aclError aclrtCreateStream(aclrtStream* stream);
+aclError aclrtCreateStreamWithConfig(aclrtStream* stream, uint32_t priority, uint32_t flag);
 aclError aclrtDestroyStream(aclrtStream stream);
 aclError aclrtDestroyStreamForce(aclrtStream stream);
 aclError aclrtSynchronizeStream(aclrtStream stream);
 aclError aclrtSynchronizeStreamWithTimeout(aclrtStream stream, int32_t timeout);
-aclError aclrtStreamQuery(aclrtStream stream, aclrtStreamStatus *status);
+aclError aclrtStreamQuery(aclrtStream stream, aclrtStreamStatus* status);
 aclError aclrtStreamWaitEvent(aclrtStream stream, aclrtEvent event);
 
 /* Event */
-aclError aclrtCreateEvent(aclrtEvent *event);
-aclError aclrtCreateEventWithFlag(aclrtEvent *event, uint32_t flag);
-aclError aclrtCreateEventExWithFlag(aclrtEvent *event, uint32_t flag);
+aclError aclrtCreateEvent(aclrtEvent* event);
+aclError aclrtCreateEventWithFlag(aclrtEvent* event, uint32_t flag);
+aclError aclrtCreateEventExWithFlag(aclrtEvent* event, uint32_t flag);
 aclError aclrtDestroyEvent(aclrtEvent event);
 aclError aclrtRecordEvent(aclrtEvent event, aclrtStream stream);
 aclError aclrtResetEvent(aclrtEvent event, aclrtStream stream);
-aclError aclrtQueryEventStatus(aclrtEvent event, aclrtEventRecordedStatus *status);
+aclError aclrtQueryEventStatus(aclrtEvent event, aclrtEventRecordedStatus* status);
 aclError aclrtSynchronizeEvent(aclrtEvent event);
-aclError aclrtEventElapsedTime(float *ms, aclrtEvent startEvent, aclrtEvent endEvent);
+aclError aclrtEventElapsedTime(float* ms, aclrtEvent startEvent, aclrtEvent endEvent);
 
 /* System parameters: the process level and the current context's level */
 aclError aclrtSetSysParamOpt(aclSysParamOpt opt, int64_t value);
-aclError aclrtGetSysParamOpt(aclSysParamOpt opt, int64_t *value);
+aclError aclrtGetSysParamOpt(aclSysParamOpt opt, int64_t* value);
 aclError aclrtCtxSetSysParamOpt(aclSysParamOpt opt, int64_t value);
-aclError aclrtCtxGetSysParamOpt(aclSysParamOpt opt, int64_t *value);
+aclError aclrtCtxGetSysParamOpt(aclSysParamOpt opt, int64_t* value);
 
 #ifdef __cplusplus
 }

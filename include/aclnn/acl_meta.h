@@ -46,22 +46,22 @@ static const int ACLNN_ERR_INNER_RUNTIME_HANDLE_INVALID = 561201;
  * stride NULL means contiguous; stride, offset and both dims count elements (4-bit types: logical 4-bit
  * elements). tensorData is the address of the storage, before the offset. NULL when it cannot be made.
  */
-aclTensor *aclCreateTensor(const int64_t *viewDims, uint64_t viewDimsNum, aclDataType dataType,
-                           const int64_t *stride, int64_t offset, aclFormat format,
-                           const int64_t *storageDims, uint64_t storageDimsNum, void *tensorData);
-aclnnStatus aclDestroyTensor(const aclTensor *tensor);
+aclTensor* aclCreateTensor(const int64_t* viewDims, uint64_t viewDimsNum, aclDataType dataType, const int64_t* stride,
+                           int64_t offset, aclFormat format, const int64_t* storageDims, uint64_t storageDimsNum,
+                           void* tensorData);
+aclnnStatus aclDestroyTensor(const aclTensor* tensor);
 
-aclIntArray *aclCreateIntArray(const int64_t *value, uint64_t size);
-aclnnStatus aclDestroyIntArray(const aclIntArray *array);
+aclIntArray* aclCreateIntArray(const int64_t* value, uint64_t size);
+aclnnStatus aclDestroyIntArray(const aclIntArray* array);
 
 /* Between phase 1 and the first phase 2; such an executor is freed by aclDestroyAclOpExecutor alone. */
-aclnnStatus aclSetAclOpExecutorRepeatable(aclOpExecutor *executor);
-aclnnStatus aclDestroyAclOpExecutor(aclOpExecutor *executor);
+aclnnStatus aclSetAclOpExecutorRepeatable(aclOpExecutor* executor);
+aclnnStatus aclDestroyAclOpExecutor(aclOpExecutor* executor);
 
 /* A new address for a tensor given to phase 1. This operator ignores index: the tensor itself keeps it. */
-aclnnStatus aclSetInputTensorAddr(aclOpExecutor *executor, const size_t index, aclTensor *tensor, void *addr);
-aclnnStatus aclSetOutputTensorAddr(aclOpExecutor *executor, const size_t index, aclTensor *tensor, void *addr);
-aclnnStatus aclSetTensorAddr(aclOpExecutor *executor, const size_t index, aclTensor *tensor, void *addr);
+aclnnStatus aclSetInputTensorAddr(aclOpExecutor* executor, const size_t index, aclTensor* tensor, void* addr);
+aclnnStatus aclSetOutputTensorAddr(aclOpExecutor* executor, const size_t index, aclTensor* tensor, void* addr);
+aclnnStatus aclSetTensorAddr(aclOpExecutor* executor, const size_t index, aclTensor* tensor, void* addr);
 
 #ifdef __cplusplus
 }

@@ -9,7 +9,7 @@ extern "C" {
 #endif
 
 /* Optional: the library starts by itself. configPath may be NULL. */
-aclnnStatus aclnnInit(const char *configPath);
+aclnnStatus aclnnInit(const char* configPath);
 aclnnStatus aclnnFinalize(void);
 
 #ifdef __cplusplus

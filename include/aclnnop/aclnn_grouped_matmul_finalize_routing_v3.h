@@ -17,20 +17,19 @@ extern "C" {
  * one for each call. dtype is 0. groupListType 0 means running totals, 1 counts.
  */
 aclnnStatus aclnnGroupedMatmulFinalizeRoutingV3GetWorkspaceSize(
-    const aclTensor *x1, aclTensor *x2, const aclTensor *scaleOptional, const aclTensor *biasOptional,
-    const aclTensor *offsetOptional, const aclTensor *antiquantScaleOptional,
-    const aclTensor *antiquantOffsetOptional, const aclTensor *pertokenScaleOptional,
-    const aclTensor *groupListOptional, const aclTensor *sharedInputOptional, const aclTensor *logitOptional,
-    const aclTensor *rowIndexOptional, int64_t dtype, float sharedInputWeight, int64_t sharedInputOffset,
-    bool transposeX1, bool transposeX2, int64_t groupListType, const aclIntArray *tuningConfigOptional,
-    aclTensor *out, uint64_t *workspaceSize, aclOpExecutor **executor);
+    const aclTensor* x1, aclTensor* x2, const aclTensor* scaleOptional, const aclTensor* biasOptional,
+    const aclTensor* offsetOptional, const aclTensor* antiquantScaleOptional, const aclTensor* antiquantOffsetOptional,
+    const aclTensor* pertokenScaleOptional, const aclTensor* groupListOptional, const aclTensor* sharedInputOptional,
+    const aclTensor* logitOptional, const aclTensor* rowIndexOptional, int64_t dtype, float sharedInputWeight,
+    int64_t sharedInputOffset, bool transposeX1, bool transposeX2, int64_t groupListType,
+    const aclIntArray* tuningConfigOptional, aclTensor* out, uint64_t* workspaceSize, aclOpExecutor** executor);
 
 /*
  * Phase 2: queues the work on stream and takes the executor. A2/A3: the memory of x1 is overwritten.
  * out is overwritten, not added to.
  */
-aclnnStatus aclnnGroupedMatmulFinalizeRoutingV3(void *workspace, uint64_t workspaceSize,
-                                                aclOpExecutor *executor, aclrtStream stream);
+aclnnStatus aclnnGroupedMatmulFinalizeRoutingV3(void* workspace, uint64_t workspaceSize, aclOpExecutor* executor,
+                                                aclrtStream stream);
 
 #ifdef __cplusplus
 }

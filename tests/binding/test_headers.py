@@ -67,10 +67,10 @@ def test_phase_one_takes_the_vendors_twenty_two_arguments_in_order() -> None:
     prototype = re.search(r"V3GetWorkspaceSize\((.*?)\);", path.read_text(), re.DOTALL)
     assert prototype is not None
     arguments = [" ".join(part.split()) for part in prototype[1].split(",")]
-    tensor, optional = "const aclTensor *", "Optional"
+    tensor, optional = "const aclTensor* ", "Optional"
     assert arguments == [
         f"{tensor}x1",
-        "aclTensor *x2",
+        "aclTensor* x2",
         f"{tensor}scale{optional}",
         f"{tensor}bias{optional}",
         f"{tensor}offset{optional}",
@@ -87,17 +87,17 @@ def test_phase_one_takes_the_vendors_twenty_two_arguments_in_order() -> None:
         "bool transposeX1",
         "bool transposeX2",
         "int64_t groupListType",
-        f"const aclIntArray *tuningConfig{optional}",
-        "aclTensor *out",
-        "uint64_t *workspaceSize",
-        "aclOpExecutor **executor",
+        f"const aclIntArray* tuningConfig{optional}",
+        "aclTensor* out",
+        "uint64_t* workspaceSize",
+        "aclOpExecutor** executor",
     ]
 
 
 def test_every_function_of_the_headers_is_in_the_table() -> None:
     text = "".join(path.read_text() for path in sorted(aclnn_bindings.include_directory().rglob("*.h")))
     text = re.sub(r"/\*.*?\*/", "", text, flags=re.DOTALL)
-    declared = set(re.findall(r"^[\w ]+[\s*](acl\w+)\(", text, re.MULTILINE))
+    declared = set(re.findall(r"^[\w ]+[\s*]+(acl\w+)\(", text, re.MULTILINE))
     assert len(declared) > 60
     assert declared == {name for name in INDEX if name.startswith("acl")}
 

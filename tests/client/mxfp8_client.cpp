@@ -19,8 +19,7 @@
         printf(message, ##__VA_ARGS__); \
     } while (0)
 
-int64_t GetShapeSize(const std::vector<int64_t> &shape)
-{
+int64_t GetShapeSize(const std::vector<int64_t>& shape) {
     int64_t size = 1;
     for (auto extent : shape) {
         size *= extent;
@@ -29,9 +28,8 @@ int64_t GetShapeSize(const std::vector<int64_t> &shape)
 }
 
 template <typename T>
-int CreateAclTensor(const std::vector<T> &hostData, const std::vector<int64_t> &shape, void **deviceAddr,
-                    aclDataType dataType, aclTensor **tensor)
-{
+int CreateAclTensor(const std::vector<T>& hostData, const std::vector<int64_t>& shape, void** deviceAddr,
+                    aclDataType dataType, aclTensor** tensor) {
     auto size = GetShapeSize(shape) * sizeof(T);
     auto ret = aclrtMalloc(deviceAddr, size, ACL_MEM_MALLOC_HUGE_FIRST);
     CHECK_RET(ret == ACL_SUCCESS, LOG_PRINT("aclrtMalloc failed. ERROR: %d\n", ret); return ret);
@@ -48,8 +46,7 @@ int CreateAclTensor(const std::vector<T> &hostData, const std::vector<int64_t> &
 }
 
 // One row of ones times columns of ones with k = 64: two scale slots on each side. Returns out[0][0].
-int RunOnce(aclrtStream stream, const std::vector<uint8_t> &xSlots, const std::vector<uint8_t> &wSlots, float *value)
-{
+int RunOnce(aclrtStream stream, const std::vector<uint8_t>& xSlots, const std::vector<uint8_t>& wSlots, float* value) {
     const int64_t m = 1, k = 64, n = 3, e = 1, rows = 1;
     const uint8_t one = 0x38;  // 1.0 as FLOAT8_E4M3FN
     std::vector<uint8_t> x1Data(m * k, one), x2Data(e * k * n, one), scaleData;
@@ -82,13 +79,13 @@ int RunOnce(aclrtStream stream, const std::vector<uint8_t> &xSlots, const std::v
     CHECK_RET(ret == ACL_SUCCESS, return ret);
 
     uint64_t workspaceSize = 0;
-    aclOpExecutor *executor = nullptr;
-    ret = aclnnGroupedMatmulFinalizeRoutingV3GetWorkspaceSize(
-        x1, x2, scale, nullptr, nullptr, nullptr, nullptr, pertoken, groupList, nullptr, logit, rowIndex, 0, 1.0f, 0,
-        false, false, 1, nullptr, out, &workspaceSize, &executor);
+    aclOpExecutor* executor = nullptr;
+    ret = aclnnGroupedMatmulFinalizeRoutingV3GetWorkspaceSize(x1, x2, scale, nullptr, nullptr, nullptr, nullptr,
+                                                              pertoken, groupList, nullptr, logit, rowIndex, 0, 1.0f, 0,
+                                                              false, false, 1, nullptr, out, &workspaceSize, &executor);
     CHECK_RET(ret == ACL_SUCCESS, LOG_PRINT("phase 1 failed. ERROR: %d %s\n", ret, aclGetRecentErrMsg()); return ret);
 
-    void *workspaceAddr = nullptr;
+    void* workspaceAddr = nullptr;
     if (workspaceSize > 0) {
         ret = aclrtMalloc(&workspaceAddr, workspaceSize, ACL_MEM_MALLOC_HUGE_FIRST);
         CHECK_RET(ret == ACL_SUCCESS, LOG_PRINT("allocate workspace failed. ERROR: %d\n", ret); return ret);
@@ -118,8 +115,7 @@ int RunOnce(aclrtStream stream, const std::vector<uint8_t> &xSlots, const std::v
     return ACL_SUCCESS;
 }
 
-int main()
-{
+int main() {
     int32_t deviceId = 0;
     aclrtStream stream = nullptr;
     auto ret = aclInit(nullptr);
@@ -138,7 +134,7 @@ int main()
                  {{128, 127}, {127, 129}, 192.0f},
                  {{128, 127}, {129, 127}, 288.0f}};
     int failures = 0;
-    for (const auto &one : cases) {
+    for (const auto& one : cases) {
         float value = NAN;
         ret = RunOnce(stream, one.x, one.w, &value);
         CHECK_RET(ret == ACL_SUCCESS, return 1);

@@ -13,14 +13,13 @@ constexpr int64_t M = 4, K = 256, N = 128, E = 2, BATCH = 2;
 
 // A tensor with its device memory.
 struct DeviceTensor {
-    aclTensor *tensor = nullptr;
-    void *address = nullptr;
+    aclTensor* tensor = nullptr;
+    void* address = nullptr;
     std::vector<int64_t> shape;
     aclDataType dataType = ACL_DT_UNDEFINED;
 
     template <typename T>
-    bool Create(const std::vector<T> &data, const std::vector<int64_t> &dims, aclDataType type)
-    {
+    bool Create(const std::vector<T>& data, const std::vector<int64_t>& dims, aclDataType type) {
         shape = dims;
         dataType = type;
         const size_t size = data.size() * sizeof(T);
@@ -31,15 +30,13 @@ struct DeviceTensor {
     }
 
     template <typename T>
-    bool Write(const std::vector<T> &data)
-    {
+    bool Write(const std::vector<T>& data) {
         const size_t size = data.size() * sizeof(T);
         return aclrtMemcpy(address, size, data.data(), size, ACL_MEMCPY_HOST_TO_DEVICE) == ACL_SUCCESS;
     }
 
     // A new descriptor over the same memory.
-    bool Describe()
-    {
+    bool Describe() {
         if (aclDestroyTensor(tensor) != ACLNN_SUCCESS) {
             return false;
         }
@@ -55,8 +52,7 @@ struct Operands {
     DeviceTensor x1, x2, scale, bias, pertoken, groupList, sharedInput, logit, rowIndex, out;
 };
 
-std::vector<int8_t> X1Data()
-{
+std::vector<int8_t> X1Data() {
     std::vector<int8_t> data(M * K);
     for (int64_t i = 0; i < M * K; i++) {
         data[i] = static_cast<int8_t>(i / K + 1);
@@ -65,8 +61,7 @@ std::vector<int8_t> X1Data()
 }
 
 // Eight weights in each word: expert 0 holds 1, expert 1 holds -2.
-std::vector<int32_t> X2Data()
-{
+std::vector<int32_t> X2Data() {
     std::vector<int32_t> data(E * K * N / 8, 0x11111111);
     for (size_t i = data.size() / 2; i < data.size(); i++) {
         data[i] = static_cast<int32_t>(0xEEEEEEEE);
@@ -74,8 +69,7 @@ std::vector<int32_t> X2Data()
     return data;
 }
 
-std::vector<int64_t> ScaleData()
-{
+std::vector<int64_t> ScaleData() {
     std::vector<int64_t> data(E * N);
     for (int64_t i = 0; i < E * N; i++) {
         const float scale = i < N ? 0.5f : 0.25f;
@@ -86,8 +80,7 @@ std::vector<int64_t> ScaleData()
     return data;
 }
 
-std::vector<float> BiasData()
-{
+std::vector<float> BiasData() {
     std::vector<float> data(E * N, 1024.0f);
     for (int64_t i = N; i < E * N; i++) {
         data[i] = -1024.0f;
@@ -95,8 +88,7 @@ std::vector<float> BiasData()
     return data;
 }
 
-bool CreateOperands(Operands &op)
-{
+bool CreateOperands(Operands& op) {
     const uint16_t ten = 0x4120;  // 10.0 as BF16
     return op.x1.Create(X1Data(), {M, K}, ACL_INT8) && op.x2.Create(X2Data(), {E, K, N / 8}, ACL_INT32) &&
            op.scale.Create(ScaleData(), {E, 1, N}, ACL_INT64) && op.bias.Create(BiasData(), {E, N}, ACL_FLOAT) &&
@@ -108,10 +100,9 @@ bool CreateOperands(Operands &op)
            op.out.Create(std::vector<float>(BATCH * N, -1.0f), {BATCH, N}, ACL_FLOAT);
 }
 
-bool DestroyOperands(Operands &op)
-{
+bool DestroyOperands(Operands& op) {
     bool good = true;
-    for (DeviceTensor *one : {&op.x1, &op.x2, &op.scale, &op.bias, &op.pertoken, &op.groupList, &op.sharedInput,
+    for (DeviceTensor* one : {&op.x1, &op.x2, &op.scale, &op.bias, &op.pertoken, &op.groupList, &op.sharedInput,
                               &op.logit, &op.rowIndex, &op.out}) {
         good = one->Destroy() && good;
     }
@@ -119,22 +110,21 @@ bool DestroyOperands(Operands &op)
 }
 
 // Runs the call; x1 and the descriptor of x2 are used up by it.
-bool Run(Operands &op, bool shared, int64_t sharedOffset, aclrtStream stream, std::vector<float> &result)
-{
+bool Run(Operands& op, bool shared, int64_t sharedOffset, aclrtStream stream, std::vector<float>& result) {
     const int64_t expectedTokens[] = {2};
-    aclIntArray *tuningConfig = aclCreateIntArray(expectedTokens, 1);
+    aclIntArray* tuningConfig = aclCreateIntArray(expectedTokens, 1);
     uint64_t workspaceSize = 0;
-    aclOpExecutor *executor = nullptr;
+    aclOpExecutor* executor = nullptr;
     auto ret = aclnnGroupedMatmulFinalizeRoutingV3GetWorkspaceSize(
         op.x1.tensor, op.x2.tensor, op.scale.tensor, op.bias.tensor, nullptr, nullptr, nullptr, op.pertoken.tensor,
         op.groupList.tensor, shared ? op.sharedInput.tensor : nullptr, op.logit.tensor, op.rowIndex.tensor, 0, 0.5f,
         sharedOffset, false, false, 1, tuningConfig, op.out.tensor, &workspaceSize, &executor);
     if (ret != ACLNN_SUCCESS) {
-        const char *message = aclGetRecentErrMsg();
+        const char* message = aclGetRecentErrMsg();
         std::printf("phase 1: %d %s\n", ret, message == nullptr ? "" : message);
         return false;
     }
-    void *workspace = nullptr;
+    void* workspace = nullptr;
     if (workspaceSize > 0 && aclrtMalloc(&workspace, workspaceSize, ACL_MEM_MALLOC_HUGE_FIRST) != ACL_SUCCESS) {
         return false;
     }
@@ -148,8 +138,7 @@ bool Run(Operands &op, bool shared, int64_t sharedOffset, aclrtStream stream, st
     return aclDestroyIntArray(tuningConfig) == ACLNN_SUCCESS && copied && freed;
 }
 
-bool Expect(const char *name, const std::vector<float> &result, float first, float second)
-{
+bool Expect(const char* name, const std::vector<float>& result, float first, float second) {
     bool good = true;
     for (int64_t i = 0; i < BATCH * N; i++) {
         good = good && result[i] == (i < N ? first : second);
@@ -158,8 +147,7 @@ bool Expect(const char *name, const std::vector<float> &result, float first, flo
     return good;
 }
 
-bool RunAll(aclrtStream stream)
-{
+bool RunAll(aclrtStream stream) {
     Operands op;
     std::vector<float> result;
     bool good = CreateOperands(op);
@@ -174,8 +162,7 @@ bool RunAll(aclrtStream stream)
 
 }  // namespace
 
-int main()
-{
+int main() {
     aclrtStream stream = nullptr;
     if (aclInit(nullptr) != ACL_SUCCESS || aclrtSetDevice(0) != ACL_SUCCESS ||
         aclrtCreateStream(&stream) != ACL_SUCCESS) {
@@ -183,8 +170,8 @@ int main()
         return 1;
     }
     const bool good = RunAll(stream);
-    const bool closed = aclrtDestroyStream(stream) == ACL_SUCCESS && aclrtResetDevice(0) == ACL_SUCCESS &&
-                        aclFinalize() == ACL_SUCCESS;
+    const bool closed =
+        aclrtDestroyStream(stream) == ACL_SUCCESS && aclrtResetDevice(0) == ACL_SUCCESS && aclFinalize() == ACL_SUCCESS;
     std::printf("%s\n", good && closed ? "PASS" : "FAIL");
     return good && closed ? 0 : 1;
 }

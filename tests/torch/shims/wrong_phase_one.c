@@ -7,9 +7,9 @@
 
 #define PHASE_1 "aclnnGroupedMatmulFinalizeRoutingV3GetWorkspaceSize"
 
-typedef int32_t (*phase_1)(const void *, void *, const void *, const void *, const void *, const void *, const void *,
-                           const void *, const void *, const void *, const void *, const void *, int64_t, float,
-                           int64_t, bool, bool, int64_t, const void *, void *, uint64_t *, void **);
+typedef int32_t (*phase_1)(const void*, void*, const void*, const void*, const void*, const void*, const void*,
+                           const void*, const void*, const void*, const void*, const void*, int64_t, float, int64_t,
+                           bool, bool, int64_t, const void*, void*, uint64_t*, void**);
 
 #ifdef WEIGHT_IS_DOUBLE
 typedef double weight_type;
@@ -18,19 +18,18 @@ typedef float weight_type;
 #endif
 
 __attribute__((visibility("default"))) int32_t aclnnGroupedMatmulFinalizeRoutingV3GetWorkspaceSize(
-    const void *x1, void *x2, const void *scale, const void *bias,
+    const void* x1, void* x2, const void* scale, const void* bias,
 #ifndef NO_OFFSET
-    const void *offset,
+    const void* offset,
 #endif
-    const void *antiquantScale, const void *antiquantOffset, const void *pertokenScale, const void *groupList,
-    const void *sharedInput, const void *logit, const void *rowIndex, int64_t dtype, weight_type sharedInputWeight,
-    int64_t sharedInputOffset, bool transposeX1, bool transposeX2, int64_t groupListType, const void *tuningConfig,
-    void *out, uint64_t *workspaceSize, void **executor)
-{
+    const void* antiquantScale, const void* antiquantOffset, const void* pertokenScale, const void* groupList,
+    const void* sharedInput, const void* logit, const void* rowIndex, int64_t dtype, weight_type sharedInputWeight,
+    int64_t sharedInputOffset, bool transposeX1, bool transposeX2, int64_t groupListType, const void* tuningConfig,
+    void* out, uint64_t* workspaceSize, void** executor) {
 #ifdef NO_OFFSET
-    const void *offset = NULL;
+    const void* offset = NULL;
 #endif
-    void *runtime = dlopen("libascendcl.so", RTLD_NOW);
+    void* runtime = dlopen("libascendcl.so", RTLD_NOW);
     phase_1 real = runtime == NULL ? NULL : (phase_1)dlsym(runtime, PHASE_1);
     if (real == NULL) {
         abort();
