@@ -68,7 +68,7 @@ def run_pytest(folder: Path, *options: str) -> subprocess.CompletedProcess[str]:
     """Run the tests above in a process of its own, with the plugin."""
     (folder / "test_kernel.py").write_text(TESTS)
     (folder / "pytest.ini").write_text("[pytest]\n")
-    command = [sys.executable, "-m", "pytest", "-p", "gmmfr.pytest_plugin", "-q", "-rs", *options]
+    command = [sys.executable, "-m", "pytest", "-q", "-rs", *options]
     root = str(Path(__file__).parents[2])
     environment = {"PYTHONPATH": root, "PATH": "/usr/bin:/bin", "TORCH_DEVICE_BACKEND_AUTOLOAD": "0"}
     return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
