@@ -28,14 +28,14 @@ def check_types(
     problem: Any, sources: Any, library: Any, out: Any, device: Any, stream: Any, deterministic: Any
 ) -> None:
     """Raise ``TypeError`` for an argument of a plan that is of another kind than it must be."""
-    check_problem(problem)
-    if not isinstance(sources, Mapping):
+    if type(sources) is not dict and not isinstance(sources, Mapping):
         _refuse("sources", "a mapping of arguments to their data", sources, "operands.arrays is one")
+    check_problem(problem)
     check_library(library)
-    for name, value in (("device", device), ("stream", stream)):
-        if value is not None and not is_integer(value):
-            what = "the number of a device" if name == "device" else "the address of a stream"
-            _refuse(name, f"{what}, an int, or None", value)
+    if device is not None and not is_integer(device):
+        _refuse("device", "the number of a device, an int, or None", device)
+    if stream is not None and not is_integer(stream):
+        _refuse("stream", "the address of a stream, an int, or None", stream)
     if deterministic is not None and not isinstance(deterministic, bool):
         _refuse("deterministic", "True, False or None", deterministic)
     if not (out is None or isinstance(out, (np.ndarray, DeviceAddress)) or is_tensor(out)):

@@ -31,7 +31,8 @@ _FAILURE = 500001
 _NO_CONTEXT = 107002
 #: Modules whose runtime must outlive ours.
 _OTHER_OWNERS = ("torch_npu", "acl")
-_ADDRESS = "uintptr_t"
+_ADDRESS = ffi.typeof("uintptr_t")
+_CONTEXT_CELL = ffi.typeof("aclrtContext *")
 
 _started: weakref.WeakSet[Runtime] = weakref.WeakSet()
 
@@ -167,7 +168,7 @@ class Runtime:
 
     def current_context(self) -> Any:
         """The calling thread's context, NULL when it has none."""
-        cell = ffi.new("aclrtContext *")
+        cell = ffi.new(_CONTEXT_CELL)
         status = self.functions.aclrtGetCurrentContext(cell)
         if status == _NO_CONTEXT:
             self.forget_message()

@@ -122,17 +122,18 @@ class Execution:
             self._consume_x1()
         repeatable = self.repeatable
         executor = self._executor
-        if not repeatable and (executor is None or executor.closed or self._thread != threading.get_ident()):
+        if not repeatable and (executor is None or executor.spent or self._thread != threading.get_ident()):
             if executor is not None:
                 executor.close()
             self.phase_one()
             repeatable, executor = self.repeatable, self._executor
         assert executor is not None
-        pointer = executor.pointer if repeatable else executor.take()
+        stream, phase_two = resources.stream.pointer, self._functions.aclnnGroupedMatmulFinalizeRoutingV3
         resources.pending = True
-        status = self._functions.aclnnGroupedMatmulFinalizeRoutingV3(
-            self._workspace_pointer, self.workspace_size, pointer, resources.stream.pointer
-        )
+        if repeatable:
+            status = phase_two(self._workspace_pointer, self.workspace_size, executor.pointer, stream)
+        else:
+            status = executor.run(phase_two, self._workspace_pointer, self.workspace_size, stream)
         if status:
             self._library.check(status, PHASES[1])
 

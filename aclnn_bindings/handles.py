@@ -90,9 +90,15 @@ class Handle:
 
     def close(self) -> None:
         """Destroy the handle; nothing happens the second time."""
-        parts = self._finalizer.detach()
-        if parts is not None:
+        parts = self._finalizer.peek()
+        if parts is None:
+            return
+        try:
             _release(*parts[2])
+        except BindingError:
+            self._finalizer.detach()
+            raise
+        self._finalizer.detach()  # not earlier: an interrupt before the handle is destroyed would lose it
 
     def __enter__(self) -> Self:
         return self
@@ -161,6 +167,22 @@ class Executor(Handle):
     def cell(self) -> Any:
         """Where phase 1 writes the executor."""
         return self._cell
+
+    @property
+    def spent(self) -> bool:
+        """Whether there is nothing to run, also where an interrupt came right after phase 2."""
+        return self.closed or bool(self._cell[0] == ffi.NULL)
+
+    def run(self, phase_two: Callable[..., int], workspace: Any, size: int, stream: Any) -> int:
+        """Call phase 2, which frees the executor; returns its status.
+
+        Nothing that an interrupt could come between lies between forgetting the handle and the call.
+        """
+        pointer = self.pointer
+        self._cell[0] = ffi.NULL
+        status = phase_two(workspace, size, pointer, stream)
+        self._finalizer.detach()
+        return status
 
 
 class IntArray(Handle):

@@ -29,7 +29,10 @@ GRANULE = 512
 #: Idle bytes that a pool keeps; larger blocks go straight back to the device.
 DEFAULT_LIMIT = 256 << 20
 
-_POINTER = ffi.typeof("void *")
+# Found once: looking a type up by its name takes longer than making a small array.
+_POINTER, _POINTERS = ffi.typeof("void *"), ffi.typeof("void *[]")
+_ADDRESSES, _SIZES = ffi.typeof("uintptr_t[]"), ffi.typeof("uint64_t[]")
+_STATUS = ffi.typeof("int *")
 _DEVICE_TO_HOST = lib.ACL_MEMCPY_DEVICE_TO_HOST
 
 
@@ -65,6 +68,11 @@ def memory_of(array: Array) -> Any:
     """The host memory of a dense array as a C pointer that keeps the array alive."""
     if not array.flags.c_contiguous or not array.ndim:
         return ffi.cast("void *", array.ctypes.data)
+    return dense_memory(array)
+
+
+def dense_memory(array: Array) -> Any:
+    """:func:`memory_of` an array in C order with at least one axis."""
     # Three times as fast as asking for the address; types of ml_dtypes have no buffer of their own.
     return ffi.from_buffer(array if array.dtype.isbuiltin == 1 else array.view(np.uint8))
 
@@ -129,13 +137,13 @@ class MemoryPool:
     def upload(self, targets: Sequence[int], sizes: Sequence[int], images: Sequence[Any]) -> None:
         """Copy ``sizes[i]`` bytes of host memory ``images[i]`` to device address ``targets[i]``, for all
         i."""
-        status = ffi.new("int *")
+        status = ffi.new(_STATUS)
         failed = lib.gmmfr_upload(
             self._context.runtime.functions.table,
             len(targets),
-            ffi.new("uintptr_t[]", targets),
-            ffi.new("uint64_t[]", sizes),
-            ffi.new("void *[]", images),
+            ffi.new(_ADDRESSES, targets),
+            ffi.new(_SIZES, sizes),
+            ffi.new(_POINTERS, images),
             status,
         )
         if failed < len(targets):

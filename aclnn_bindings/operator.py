@@ -125,7 +125,7 @@ def grouped_matmul_finalize_routing_v3(
         if plan.writes_nothing:
             plan.execute()
         else:
-            result = plan.run()
+            result = plan.run_and_close()
             if plain:
                 return result
             wrapped = not is_tensor(result) and any(is_tensor(value) for value in (x1, x2, scale, logit))

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from aclnn_bindings._acl import ffi, lib
-from aclnn_bindings.memory import memory_of
+from aclnn_bindings.memory import dense_memory, memory_of
 from aclnn_bindings.preparation import X1_IN_USE, Preparation
 from aclnn_bindings.resources import Resources
 from aclnn_bindings.sources import Array, DeviceAddress, carrier_dtype, storage_image, strided_view
@@ -34,16 +34,17 @@ class Placement:
     ) -> None:
         self._preparation = preparation
         self._resources = resources
-        shared = preparation.shared_bytes
-        self._shared = resources.memory(shared).address if shared else 0
+        shared, slots = preparation.shared_bytes, preparation.slots
+        self._shared = start = resources.memory(shared).address if shared else 0
         self._own: dict[str, int] = {}
-        self.addresses = [0] * len(ARGUMENTS)
+        self.addresses = addresses = [0] * len(ARGUMENTS)
         arrays: dict[str, Array] = {}
         for name, source in sources.items():
             if isinstance(source, DeviceAddress):
-                self.addresses[POSITION[name]] = self._use(name, source)
+                addresses[POSITION[name]] = self._use(name, source)
             else:
-                self.addresses[POSITION[name]] = self._own[name] = self._reserve(name)
+                address = start + slots[name] if start else self._reserve(name)
+                addresses[POSITION[name]] = self._own[name] = address
                 arrays[name] = source
         self.upload(arrays)
         if isinstance(out, DeviceAddress):
@@ -68,20 +69,20 @@ class Placement:
 
     def upload(self, arrays: Mapping[str, Array]) -> None:
         """Copy host arrays into their arguments' memory; an array is read as it is where its layout fits."""
-        specs, nbytes = self._preparation.specs, self._preparation.nbytes
+        preparation, own = self._preparation, self._own
+        dense, nbytes = preparation.dense, preparation.nbytes
         targets, sizes, images = [], [], []
         for name, array in arrays.items():
-            address = self._own.get(name)
-            if address is None:
-                raise ValueError(
-                    f"{name}: its memory belongs to the caller; write it there, or bind another address"
-                )
-            image = storage_image(name, array, specs[name], nbytes[name])
-            size = image.nbytes
+            size = nbytes[name]
+            if name in dense and array.flags.c_contiguous:
+                image = dense_memory(array)
+            else:
+                stored = storage_image(name, array, preparation.specs[name], size)
+                size, image = stored.nbytes, memory_of(stored)
             if size:
-                targets.append(address)
+                targets.append(own[name])
                 sizes.append(size)
-                images.append(memory_of(image))
+                images.append(image)
         self._resources.context.memory.upload(targets, sizes, images)
 
     def bind(self, name: str, source: DeviceAddress) -> int:

@@ -153,6 +153,19 @@ class Plan:
                 self._execute()
                 return self._read()
 
+    def run_and_close(self) -> Any:
+        """:meth:`run` and :meth:`close` in one step, for a plan of one run; an error leaves it open."""
+        with self._lock:
+            self._check_open()
+            with self._resources.context.current():
+                self._execute()
+                result = self._read()
+                errors = self._resources.give_back()
+            self._finalizer.detach()  # not earlier: an interrupt would lose what was not given back yet
+        if errors:
+            raise errors[0]
+        return result
+
     def _execute(self) -> None:
         self._adopted.flush()
         started = perf_counter()
@@ -278,8 +291,14 @@ class Plan:
         After a timeout everything stays reserved, and is given back when the device has finished.
         """
         with self._lock:
-            if self._finalizer.detach() is not None:
+            if not self._finalizer.alive:
+                return
+            try:
                 self._resources.close(self.timeout)
+            except BindingError:
+                self._finalizer.detach()
+                raise
+            self._finalizer.detach()  # not earlier: an interrupt would lose what was not given back yet
 
     @property
     def closed(self) -> bool:
@@ -311,9 +330,10 @@ class Plan:
                 raise ValueError(
                     f"{name}: the call {'needs data for it' if name in specs else 'has no such argument'}"
                 )
+        carriers = self._preparation.carriers
         for name, source in self._sources.items():
-            if isinstance(source, np.ndarray):
-                check_array(name, source, specs[name], self._preparation.carriers[name])
+            if isinstance(source, np.ndarray) and (source.dtype, source.shape) != carriers[name]:
+                check_array(name, source, specs[name], carriers[name])
         if isinstance(self._out, np.ndarray):
             check_out(self._out, self.problem.spec("out"))
 

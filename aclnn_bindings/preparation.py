@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import cached_property, lru_cache
+from math import prod
 from typing import Any
 
 from aclnn_bindings.arguments import carrier_of, check_layout
@@ -46,6 +47,8 @@ class Preparation:
         self.inputs = frozenset(self.specs) - {"out"}
         #: What a host array of each argument must be.
         self.carriers = {name: carrier_of(spec) for name, spec in self.specs.items()}
+        #: Arguments whose array, in C order, is the image that the device must hold.
+        self.dense = frozenset(name for name in self.specs if self._is_dense(name))
         self.platform = problem.platform_row
         self._tables: dict[bool, DescriptorTable] = {}
         self._given = problem
@@ -60,6 +63,11 @@ class Preparation:
         #: Offset of each argument in a shared block, and that block's size: 0 for calls that are too large
         #: for one.
         self.slots, self.shared_bytes = _share(self.nbytes)
+
+    def _is_dense(self, name: str) -> bool:
+        spec, (dtype, shape) = self.specs[name], self.carriers[name]
+        held = dtype.itemsize * prod(shape)
+        return bool(shape) and spec.strides is None and spec.offset == 0 and held == storage_bytes(spec)
 
     def table(self, repeatable: bool) -> DescriptorTable:
         """The descriptors for a repeatable executor, or for an ordinary one."""

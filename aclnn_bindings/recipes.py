@@ -35,7 +35,10 @@ def describe(
     """
     given = {name: value for name, value in tensors.items() if value is not None}
     key, plain = _key_of(platform, given, attributes, batch, out, dtypes)
-    recipe = None if key is None else _recipes.get(key)
+    try:
+        recipe = None if key is None else _recipes.get(key)
+    except TypeError:  # an attribute of a kind that the description will complain about, or convert
+        key = recipe = None
     if recipe is not None:
         problem, views = recipe
         for name, dtype in views.items():
@@ -74,13 +77,8 @@ def _key_of(
         if not is_device_tensor(value):
             return None, False
         arrays.append((name, layout_key(value)))
-    scalars = tuple(tuple(value) if isinstance(value, list) else value for value in attributes.values())
-    key = (platform, batch, tuple(dtypes.items()) if dtypes else (), scalars, tuple(arrays))
-    try:
-        hash(key)
-    except TypeError:  # an attribute of a kind that the description will complain about, or convert
-        return None, plain
-    return key, plain
+    scalars = tuple([tuple(value) if isinstance(value, list) else value for value in attributes.values()])
+    return (platform, batch, tuple(dtypes.items()) if dtypes else (), scalars, tuple(arrays)), plain
 
 
 def _is_view(described: Any, given: Any) -> bool:

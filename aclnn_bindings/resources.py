@@ -7,9 +7,8 @@ the context, which looks again at the next call.
 from __future__ import annotations
 
 import math
-from functools import partial
 from numbers import Real
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from aclnn_bindings._acl import ffi, lib
 from aclnn_bindings.errors import TIMEOUT_CODES, BindingError, SynchronizeTimeoutError
@@ -46,6 +45,7 @@ class Resources:
         self.stream = context.streams.acquire() if stream is None else stream
         self.pending = False
         self.broken = False
+        self._stream_returned = False
         self.handles: list[Handle] = []
         self.retired: list[Handle] = []
         self.blocks: list[DeviceMemory] = []
@@ -147,19 +147,23 @@ class Resources:
         self.owners.clear()
         for handles in (self.retired, self.handles):
             while handles:
-                errors += _attempt(handles.pop().close)
+                try:
+                    handles.pop().close()
+                except BindingError as error:
+                    errors.append(error)
         while self.blocks:
-            block = self.blocks.pop()
-            errors += _attempt(partial(self.context.memory.release, block, keep=not self.broken))
+            try:
+                self.context.memory.release(self.blocks.pop(), keep=not self.broken)
+            except BindingError as error:
+                errors.append(error)
         stream = self.stream
-        if isinstance(stream, Stream) and not stream.closed:
-            errors += _attempt(stream.close if self.broken else partial(self.context.streams.release, stream))
+        if isinstance(stream, Stream) and not stream.closed and not self._stream_returned:
+            self._stream_returned = True
+            try:
+                if self.broken:
+                    stream.close()
+                else:
+                    self.context.streams.release(stream)
+            except BindingError as error:
+                errors.append(error)
         return errors
-
-
-def _attempt(release: Any) -> list[BindingError]:
-    try:
-        release()
-    except BindingError as error:
-        return [error]
-    return []

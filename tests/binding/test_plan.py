@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import gc
+import sys
+import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -446,3 +449,55 @@ def test_what_times_out_stays_reserved_until_the_device_is_done(
     with library.runtime.bind():
         library.check(library.functions.aclrtSynchronizeDevice(), "aclrtSynchronizeDevice")
     assert live() == before
+
+
+def test_run_and_close_gives_the_result_and_everything_back(simulator_of: SimulatorOf, live: Live) -> None:
+    operands = W4A8.make()
+    before = live()
+    plan = Plan(operands.problem, operands.arrays, library=simulator_of(operands), repeatable=False)
+    assert_right(plan.run_and_close(), operands)
+    assert plan.closed
+    assert live() == before
+    with pytest.raises(aclnn_bindings.ClosedHandleError, match="the plan is closed"):
+        plan.run_and_close()
+
+
+def test_an_interrupt_at_any_point_of_a_run_loses_nothing(simulator_of: SimulatorOf, live: Live) -> None:
+    """An exception out of every step in turn: the tracer raises where the n-th function is entered."""
+    operands = Case("interrupted", "mxfp8", 8, 64, 32, 2, 4).make()
+    library = simulator_of(operands)
+
+    def run() -> Any:
+        with Plan(operands.problem, operands.arrays, library=library, repeatable=False) as plan:
+            return plan.run()
+
+    def interrupted(step: int) -> bool:
+        left = step
+
+        def trace(frame: Any, event: str, argument: Any) -> None:
+            nonlocal left
+            if event == "call" and "aclnn_bindings" in frame.f_code.co_filename:
+                left -= 1
+                if left == 0:
+                    raise KeyboardInterrupt
+
+        sys.settrace(trace)
+        try:
+            run()
+        except KeyboardInterrupt:
+            return True
+        finally:
+            sys.settrace(None)
+        return False
+
+    first = run()
+    gc.collect()
+    before, step = live(), 1
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ResourceWarning)
+        while interrupted(step):
+            gc.collect()
+            assert live() == before, f"function {step}"
+            step += 1
+    assert step > 50
+    np.testing.assert_array_equal(run(), first)
