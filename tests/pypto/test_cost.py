@@ -17,7 +17,7 @@ TILES = Tiles(16, (16, 16), (64, 64), (32, 32), (16, 32))
 
 
 def test_a_report_is_read() -> None:
-    report = "=== Report ===\nTotal Cycles.....:    195109\nTotal Steps..:  4190\nTotal Submit Tasks....:       190\n"
+    report = "Total Cycles.....:    195109\nTotal Steps..:  4190\nTotal Submit Tasks....:       190\n"
     assert read_report(report, TILES) == Estimate(195109, 190, TILES)
 
 

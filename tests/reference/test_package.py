@@ -50,7 +50,7 @@ def test_importing_the_reference_loads_no_numpy() -> None:
 
 
 def test_imports_point_down_only() -> None:
-    """gmmfr uses all; the binding and the kernels use the reference alone; the reference uses nothing of ours."""
+    """gmmfr uses all, the binding and the kernels use the reference alone, the reference none of ours."""
     ours = {"gmmfr", "aclnn_bindings", "pypto_impl", "reference"}
     allowed = {
         "gmmfr": ours,
