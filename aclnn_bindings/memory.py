@@ -7,6 +7,7 @@ context may use it next.
 from __future__ import annotations
 
 import threading
+import weakref
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -86,7 +87,9 @@ class MemoryPool:
         self._copy = context.runtime.functions.aclrtMemcpy
         self._blocks: dict[int, list[DeviceMemory]] = {}
         self._lock = threading.Lock()
-        self._in_use = self._idle = self._peak = self._hits = self._misses = 0
+        #: Every block of the pool, idle or not: one that an interrupt lost is freed, and counts no longer.
+        self._all: weakref.WeakSet[DeviceMemory] = weakref.WeakSet()
+        self._idle = self._peak = self._hits = self._misses = 0
 
     def acquire(self, nbytes: int) -> DeviceMemory:
         """A block of at least ``nbytes``, with whatever its last user left in it."""
@@ -96,14 +99,21 @@ class MemoryPool:
             if blocks:
                 self._hits += 1
                 self._idle -= size
-                self._in_use += size
                 return blocks.pop()
         block = self._allocate(size)
         with self._lock:
             self._misses += 1
-            self._in_use += size
-            self._peak = max(self._peak, self._in_use + self._idle)
+            self._all.add(block)
+            self._peak = max(self._peak, self._total())
         return block
+
+    def _total(self) -> int:
+        return sum(block.nbytes for block in self._all if not block.closed)
+
+    def _counts(self) -> tuple[int, int]:
+        """Bytes in use, and idle ones."""
+        idle = sum(size * len(blocks) for size, blocks in self._blocks.items())
+        return self._total() - idle, idle
 
     def _allocate(self, size: int) -> DeviceMemory:
         try:
@@ -117,7 +127,7 @@ class MemoryPool:
     def _free_note(self) -> str:
         free, total = ffi.new("size_t *"), ffi.new("size_t *")
         functions = self._context.runtime.functions
-        held = f"this process's calls hold {self._in_use} bytes"
+        held = f"this process's calls hold {self._counts()[0]} bytes"
         if not functions.has("aclrtGetMemInfo") or functions.aclrtGetMemInfo(lib.ACL_HBM_MEM, free, total):
             return held
         return f"{held}; the device has {free[0]} of {total[0]} bytes free"
@@ -126,7 +136,6 @@ class MemoryPool:
         """Take a block back, which no work may still use; without ``keep`` the device gets it at once."""
         size = block.nbytes
         with self._lock:
-            self._in_use -= size
             keep = keep and self._idle + size <= self.limit
             if keep:
                 self._idle += size
@@ -169,4 +178,4 @@ class MemoryPool:
     def stats(self) -> MemoryStats:
         """What the pool holds now and how it did so far."""
         with self._lock:
-            return MemoryStats(self._in_use, self._idle, self._peak, self._hits, self._misses)
+            return MemoryStats(*self._counts(), self._peak, self._hits, self._misses)

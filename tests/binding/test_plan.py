@@ -498,6 +498,7 @@ def test_an_interrupt_at_any_point_of_a_run_loses_nothing(simulator_of: Simulato
         while interrupted(step):
             gc.collect()
             assert live() == before, f"function {step}"
+            assert library.memory_stats().in_use == 0, f"function {step}"
             step += 1
     assert step > 50
     np.testing.assert_array_equal(run(), first)
