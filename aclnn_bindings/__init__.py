@@ -24,7 +24,7 @@ if TYPE_CHECKING:
         SynchronizeTimeoutError,
     )
     from aclnn_bindings.headers import include_directory, library_directory
-    from aclnn_bindings.library import Library, find_library, simulator
+    from aclnn_bindings.libraries import Library, find_library, simulator
     from aclnn_bindings.operator import InitialValueWarning, grouped_matmul_finalize_routing_v3
     from aclnn_bindings.phase_one import phase_one_status
     from aclnn_bindings.plan import Plan
@@ -43,9 +43,9 @@ _HOME = {
     "SynchronizeTimeoutError": "errors",
     "include_directory": "headers",
     "library_directory": "headers",
-    "Library": "library",
-    "find_library": "library",
-    "simulator": "library",
+    "Library": "libraries",
+    "find_library": "libraries",
+    "simulator": "libraries",
     "InitialValueWarning": "operator",
     "grouped_matmul_finalize_routing_v3": "operator",
     "phase_one_status": "phase_one",

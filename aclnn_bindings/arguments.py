@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
-from aclnn_bindings.library import Library
+from aclnn_bindings.libraries import Library
 from aclnn_bindings.sources import Array, DeviceAddress, carrier_dtype
 from reference.formats import number_format
 from reference.problem import Problem, TensorSpec

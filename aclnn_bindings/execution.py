@@ -16,7 +16,7 @@ from aclnn_bindings.phase_one import call_phase_one
 from aclnn_bindings.tensors import POSITION, Tensors
 
 if TYPE_CHECKING:
-    from aclnn_bindings.library import Library
+    from aclnn_bindings.libraries import Library
     from aclnn_bindings.memory import DeviceMemory
     from aclnn_bindings.placement import Placement
     from aclnn_bindings.preparation import Preparation

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from reference.problem import Problem
 
 if TYPE_CHECKING:
-    from aclnn_bindings.library import Library
+    from aclnn_bindings.libraries import Library
     from aclnn_bindings.sources import Array, DeviceAddress
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from aclnn_bindings.arguments import check_library
-from aclnn_bindings.library import find_library
+from aclnn_bindings.libraries import find_library
 from aclnn_bindings.plan import Plan, Validation
 from aclnn_bindings.recipes import describe
 from aclnn_bindings.sources import Array
@@ -18,7 +18,7 @@ from reference.problem import Problem, ProblemError
 from reference.torch_tensors import array_of, is_device_tensor, is_tensor, tensor_of
 
 if TYPE_CHECKING:
-    from aclnn_bindings.library import Library
+    from aclnn_bindings.libraries import Library
 
 
 class InitialValueWarning(UserWarning):

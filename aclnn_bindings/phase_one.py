@@ -10,7 +10,7 @@ from aclnn_bindings.tensors import DescriptorTable, Tensors
 from reference.problem import ARGUMENTS, Attributes, Problem, ProblemError
 
 if TYPE_CHECKING:
-    from aclnn_bindings.library import Library
+    from aclnn_bindings.libraries import Library
 
 #: Enough for an address that phase 1 never follows.
 _DUMMY_BYTES = 512
@@ -47,7 +47,7 @@ def phase_one_status(problem: Problem, library: Library | None = None) -> int:
     phase 1 reads none.  ``library`` defaults to the simulator of the problem's platform.
     """
     from aclnn_bindings.arguments import check_library, check_problem
-    from aclnn_bindings.library import simulator
+    from aclnn_bindings.libraries import simulator
 
     check_problem(problem)
     if library is None:

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from typing_extensions import Self
 
-    from aclnn_bindings.library import Library
+    from aclnn_bindings.libraries import Library
 
 Validation = Literal["errors", "strict", "off"]
 _VALUE_ARGUMENTS = ("group_list", "row_index")
