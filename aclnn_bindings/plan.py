@@ -135,6 +135,21 @@ class Plan:
         """Seconds of the last phase 1 and the last run."""
         return self._execution.phase_one_seconds + self.execute_seconds
 
+    def preset(self, out: Array) -> None:
+        """Put ``out`` into the output's memory before a run, to see what the operator leaves as it was.
+
+        ``out`` has the output's dtype and shape; the memory must be the plan's own.
+        """
+        with self._lock:
+            self._check_open()
+            check_out(out, self.problem.spec("out"))
+            if isinstance(self._out, DeviceAddress):
+                raise ValueError("out: its memory belongs to the caller; write it there")
+            with self._resources.context.current():
+                if self._resources.pending:
+                    self._resources.synchronize(self.timeout)
+                self._placement.upload({"out": out})
+
     def execute(self) -> None:
         """Run the call and wait for it: at most ``timeout`` seconds, then :class:`SynchronizeTimeoutError`.
 
