@@ -39,7 +39,7 @@ _SUFFIX = ".safetensors"
 class Recording:
     """Calls being recorded to ``path``: a ``.safetensors`` file, or a directory.
 
-    A directory gets ``call-0001.safetensors`` and on; next to a file the second call is ``name-2.safetensors``.
+    A directory gets ``call-0001.safetensors`` and on; beside a file the second is ``name-2.safetensors``.
     ``paths`` are the bundles written so far; ``skipped`` says which calls could not be recorded, and why.
     """
 
