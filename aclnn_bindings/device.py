@@ -222,16 +222,14 @@ class Binding:
     def __enter__(self) -> DeviceContext:
         runtime, device = self._runtime, self._device
         current = runtime.current_context()
-        if device is None and current != ffi.NULL:
-            return runtime.context_of_thread(current)
         if current == ffi.NULL:  # a thread without a context keeps the one it gets
             runtime.set_device(0 if device is None else device)
-        elif device is not None:
-            cell = ffi.new("int32_t *")
-            runtime.check(runtime.functions.aclrtGetDevice(cell), "aclrtGetDevice")
-            if cell[0] != device:
-                self._previous = current
-                runtime.set_device(device)
+            return runtime.context_of_thread()
+        context = runtime.context_of_thread(current)
+        if device is None or device == context.device:
+            return context
+        self._previous = current
+        runtime.set_device(device)
         return runtime.context_of_thread()
 
     def __exit__(

@@ -24,6 +24,18 @@ if TYPE_CHECKING:
     from aclnn_bindings.sources import DeviceAddress
 
 
+def refusal(explain: Preparation | None, status: int, message: str | None) -> BindingError:
+    """The exception for a phase 1 that failed.
+
+    It says so where ``explain`` is a call that this project's rules accept.
+    """
+    note = None
+    if explain is not None and explain.report.status == 0:
+        call = json.dumps(explain.problem.to_json())
+        note = f"The rules of this project accept this call: please report it, with this problem: {call}"
+    return error_of(status, message, PHASES[0], note)
+
+
 class Execution:
     """Runs one placed call.
 
@@ -83,7 +95,8 @@ class Execution:
                 status = call_phase_one(*call)
         self.phase_one_seconds = perf_counter() - started
         if status:
-            raise self._refusal(status, explain)
+            message = self._library.recent_message()
+            raise refusal(self._preparation if explain else None, status, message)
         self._thread = threading.get_ident()
         self.repeatable = self._wants_repeatable and self._make_repeatable()
         self._reserve_workspace(int(size[0]))
@@ -104,14 +117,6 @@ class Execution:
         if size and (self._workspace is None or self._workspace.nbytes < size):
             self._workspace = self._resources.memory(size)
         self._workspace_pointer = self._workspace.pointer if size and self._workspace else ffi.NULL
-
-    def _refusal(self, status: int, explain: bool) -> BindingError:
-        """The exception for a phase 1 that failed; says so where this project's rules accept the call."""
-        note = None
-        if explain and self._preparation.report.status == 0:
-            call = json.dumps(self._preparation.problem.to_json())
-            note = f"The rules of this project accept this call: please report it, with this problem: {call}"
-        return error_of(status, self._library.recent_message(), PHASES[0], note)
 
     def launch(self) -> None:
         """Queue one run: x1 restored where the kernel destroys it, then phase 2."""

@@ -221,6 +221,12 @@ def find_library(path: str | os.PathLike[str] | None = None) -> Library:
 
 
 @cache
+def default_library() -> Library:
+    """What :func:`find_library` found at the first call of this process that named no library."""
+    return find_library()
+
+
+@cache
 def _simulator_base() -> Library:
     """The simulator of this installation, by its full path and a name that no vendor library has.
 

@@ -1,84 +1,98 @@
-"""The description of a call of NumPy arrays or NPU tensors, remembered for the next call that differs only in
-its data."""
+"""The kinds of calls made so far: what the next one, other in its data alone, need not work out again."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from reference.operands import describe_call
-from reference.problem import Problem
-from reference.torch_tensors import is_device_tensor, layout_key
+from reference.torch_tensors import npu_layout
+
+if TYPE_CHECKING:
+    from aclnn_bindings.shortcut import DeviceShortcut, HostShortcut
+    from reference.problem import Problem
 
 #: Calls to remember; the oldest is forgotten first.
 _LIMIT = 256
 
-_Recipe = tuple[Problem, dict[str, "np.dtype[Any]"]]
-_recipes: dict[Any, _Recipe] = {}
 
+@dataclass(frozen=True)
+class Recipe:
+    """One kind of call: its description, the arrays that are read as another type, and the quick way to make
+    it, where there is one."""
 
-def describe(
-    platform: str,
-    tensors: Mapping[str, Any],
-    attributes: Mapping[str, Any],
-    batch: int | None,
-    out: Any,
-    dtypes: Mapping[str, str] | None,
-) -> tuple[Problem, dict[str, Any], bool]:
-    """:func:`reference.operands.describe_call`, which takes longer than a small call, once for each kind of
-    call.
+    problem: Problem
+    views: Mapping[str, np.dtype[Any]]
+    shortcut: HostShortcut | DeviceShortcut | None
 
-    Calls with anything but NumPy arrays and NPU tensors, and calls whose arrays must be converted, are
-    described each time.  Returns the problem, the inputs, and whether everything given is a NumPy array.
-    """
-    given = {name: value for name, value in tensors.items() if value is not None}
-    key, plain = _key_of(platform, given, attributes, batch, out, dtypes)
-    try:
-        recipe = None if key is None else _recipes.get(key)
-    except TypeError:  # an attribute of a kind that the description will complain about, or convert
-        key = recipe = None
-    if recipe is not None:
-        problem, views = recipe
-        for name, dtype in views.items():
-            given[name] = given[name].view(dtype)
-        return problem, given, plain
-    problem, inputs = describe_call(
-        platform=platform, batch=batch, out=out, dtypes=dtypes, **given, **attributes
-    )
-    if key is not None and all(_is_view(inputs[name], value) for name, value in given.items()):
-        views = {
-            name: inputs[name].dtype for name, value in given.items() if inputs[name].dtype != value.dtype
+    def inputs(self, given: Mapping[str, Any]) -> dict[str, Any]:
+        """What the description of such a call gives for its inputs."""
+        return {
+            name: value.view(self.views[name]) if name in self.views else value
+            for name, value in given.items()
         }
-        if len(_recipes) >= _LIMIT:
-            _recipes.pop(next(iter(_recipes)), None)
-        _recipes[key] = (problem, views)
-    return problem, inputs, plain
 
 
-def _key_of(
-    platform: str,
-    given: Mapping[str, Any],
-    attributes: Mapping[str, Any],
-    batch: int | None,
-    out: Any,
-    dtypes: Mapping[str, str] | None,
-) -> tuple[Any, bool]:
-    """Everything that the description depends on, or None for a call of other things than arrays and NPU
-    tensors; and whether all of it is NumPy arrays."""
-    arrays: list[tuple[Any, ...]] = []
-    plain = True
-    for name, value in given.items() if out is None else {**given, "out": out}.items():
-        if type(value) is np.ndarray:
-            arrays.append((name, value.shape, value.dtype, value.strides))
-            continue
-        plain = False
-        if not is_device_tensor(value):
-            return None, False
-        arrays.append((name, layout_key(value)))
-    scalars = tuple([tuple(value) if isinstance(value, list) else value for value in attributes.values()])
-    return (platform, batch, tuple(dtypes.items()) if dtypes else (), scalars, tuple(arrays)), plain
+_recipes: dict[Any, Recipe] = {}
+
+
+def key_of(values: Sequence[Any], scalars: tuple[Any, ...], dtypes: Any, *rest: Any) -> Any:
+    """Everything that a call depends on but its data: the layouts of ``values``, and the rest as it is.
+
+    None for a call with anything but NumPy arrays and tensors on one NPU, which is worked out each time.
+    """
+    torch = sys.modules.get("torch")
+    layouts: list[Any] = []
+    npu = None
+    for value in values:
+        if value is None:
+            layouts.append(None)
+        elif type(value) is np.ndarray:
+            layouts.append((value.shape, value.dtype, value.strides))
+        elif torch is None or not isinstance(value, torch.Tensor):
+            return None
+        else:
+            device = value.device
+            if device != npu:
+                if npu is not None or device.type != "npu":
+                    return None
+                npu = device
+            layouts.append(npu_layout(value))
+    if dtypes is not None:
+        if type(dtypes) is not dict:
+            return None
+        dtypes = tuple(dtypes.items())
+    # 1 and True are equal and not the same
+    return tuple(layouts), npu, scalars, tuple(map(type, scalars)), dtypes, rest
+
+
+def recall(key: Any) -> Recipe | None:
+    """The recipe kept for ``key``."""
+    try:
+        return _recipes.get(key)
+    except TypeError:  # an attribute of a kind that the description will complain about, or convert
+        return None
+
+
+def keep(key: Any, recipe: Recipe) -> None:
+    """Keep ``recipe`` for the next call with the same key."""
+    try:
+        _recipes[key] = recipe
+    except TypeError:  # see recall
+        return
+    if len(_recipes) > _LIMIT:
+        _recipes.pop(next(iter(_recipes)), None)
+
+
+def views_of(given: Mapping[str, Any], inputs: Mapping[str, Any]) -> dict[str, np.dtype[Any]] | None:
+    """Under which element type the description took each array that it takes as another; None where it had
+    to copy one."""
+    if not all(_is_view(inputs[name], value) for name, value in given.items()):
+        return None
+    return {name: inputs[name].dtype for name, value in given.items() if inputs[name].dtype != value.dtype}
 
 
 def _is_view(described: Any, given: Any) -> bool:

@@ -84,10 +84,10 @@ class Resources:
         except SynchronizeTimeoutError:
             raise
         except BindingError:
-            self._settle()
+            self.settle()
             raise
 
-    def _settle(self) -> None:
+    def settle(self) -> None:
         """After a failure wait once more: a fault has stopped the stream, a wait that failed has not."""
         runtime = self.context.runtime
         self.broken = True

@@ -6,8 +6,9 @@ torch is imported in one place, :func:`import_torch`, and only when needed: a ca
 from __future__ import annotations
 
 import importlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -141,7 +142,18 @@ def in_place(inputs: Mapping[str, Any]) -> dict[str, Any]:
 
 def current_stream(tensor: Any) -> int:
     """Address of torch_npu's current stream on the tensor's device, after its host queue was handed over."""
-    return int(import_torch().npu.current_stream(tensor.device).npu_stream)
+    return _stream_reader()(tensor.device.index)
+
+
+@cache
+def _stream_reader() -> Callable[[int], int]:
+    """torch_npu's own short way to a stream's address, which its compiled code takes; else the public one."""
+    torch = import_torch()
+    try:
+        reader: Callable[[int], int] = importlib.import_module("torch_npu._C")._npu_getCurrentRawStream
+    except (ImportError, AttributeError):
+        return lambda index: int(torch.npu.current_stream(index).npu_stream)
+    return reader
 
 
 def new_output(like: Any, problem: Problem) -> Any:

@@ -26,6 +26,7 @@ SCHEMA = (
 )
 
 _WORDS_PER_INT32 = 8
+_NO_NUMBERS = (None,) * 4
 _BY_NUMBER = {NPU_DTYPE_BASE + row.acl: row.name for row in FORMATS.values()}
 #: The simulator that CPU tensors go to, by what x is.
 _SOC_OF_INT8, _SOC_OF_MX = "Ascend910B2", "Ascend950PR_9579"
@@ -41,7 +42,15 @@ def _format_of(argument: str, number: int | None) -> str | None:
     return _BY_NUMBER[number]
 
 
-def _hints(numbers: dict[str, tuple[str, int | None]]) -> dict[str, str]:
+def _hints(
+    x_dtype: int | None, w_dtype: int | None, scale_dtype: int | None, pertoken_scale_dtype: int | None
+) -> dict[str, str]:
+    numbers = {
+        "x1": ("x_dtype", x_dtype),
+        "x2": ("w_dtype", w_dtype),
+        "scale": ("scale_dtype", scale_dtype),
+        "pertoken_scale": ("pertoken_scale_dtype", pertoken_scale_dtype),
+    }
     found = {name: _format_of(argument, number) for name, (argument, number) in numbers.items()}
     return {name: hint for name, hint in found.items() if hint is not None}
 
@@ -74,10 +83,11 @@ def _columns(x: Any, w: Any, fp4: bool) -> Any:
 
 
 def _library(x: Any) -> Any:
-    from aclnn_bindings import find_library, simulator
+    """The simulator for tensors on the CPU; None for others: the binding then takes torch_npu's library."""
+    if not x.is_cpu:
+        return None
+    from aclnn_bindings import simulator
 
-    if x.device.type != "cpu":
-        return find_library()
     return simulator(_SOC_OF_INT8 if x.dtype == torch.int8 else _SOC_OF_MX)
 
 
@@ -107,14 +117,7 @@ def _compute(
     from aclnn_bindings import grouped_matmul_finalize_routing_v3
 
     _check(x, w, dtype, output_bs, group_list_type)
-    hints = _hints(
-        {
-            "x1": ("x_dtype", x_dtype),
-            "x2": ("w_dtype", w_dtype),
-            "scale": ("scale_dtype", scale_dtype),
-            "pertoken_scale": ("pertoken_scale_dtype", pertoken_scale_dtype),
-        }
-    )
+    numbers = (x_dtype, w_dtype, scale_dtype, pertoken_scale_dtype)
     return grouped_matmul_finalize_routing_v3(
         x1=x,
         x2=w,
@@ -127,7 +130,7 @@ def _compute(
         logit=logit,
         row_index=row_index,
         batch=output_bs or x.size(0),
-        dtypes=hints,
+        dtypes=None if numbers == _NO_NUMBERS else _hints(*numbers),
         shared_input_weight=1.0 if shared_input_weight is None else shared_input_weight,
         shared_input_offset=shared_input_offset or 0,
         group_list_type=1 if group_list_type is None else group_list_type,

@@ -7,6 +7,8 @@ Tensors on another device are described as they lie there.
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -99,15 +101,11 @@ def describe_tensor(name: str, tensor: Any, hint: str | None = None) -> TensorSp
     )
 
 
-def layout_key(tensor: Any) -> tuple[Any, ...]:
-    """Everything about a tensor that :func:`describe_tensor` looks at."""
-    return (
-        tuple(tensor.shape),
-        tensor.stride(),
-        tensor.storage_offset(),
-        tensor.dtype,
-        _format_number(tensor),
-    )
+def npu_layout(tensor: Any) -> tuple[Any, ...]:
+    """Everything about an NPU tensor but its device that :func:`describe_tensor` looks at."""
+    shape = tensor.shape
+    layout = shape, tensor.stride(), tensor.storage_offset(), tensor.dtype
+    return (*layout, _format_reader()(tensor)) if len(shape) > 1 else layout
 
 
 def _element_format(name: str, tensor: Any, hint: str | None) -> str:
@@ -135,10 +133,16 @@ def _packed_axis(shape: list[int], strides: list[int]) -> int:
 
 def _format_number(tensor: Any) -> int:
     """torch_npu's number of the layout; tensors of fewer than two axes and those elsewhere are plain."""
-    torch_npu = sys.modules.get("torch_npu")
-    if tensor.device.type != "npu" or torch_npu is None or tensor.dim() < 2:
+    if tensor.dim() < 2 or "torch_npu" not in sys.modules or tensor.device.type != "npu":
         return _PLAIN_FORMATS[0]
-    return int(torch_npu.get_npu_format(tensor))
+    return int(_format_reader()(tensor))
+
+
+@cache
+def _format_reader() -> Callable[[Any], int]:
+    """torch_npu's operator itself: ``torch_npu.get_npu_format`` is one more layer around it."""
+    reader: Callable[[Any], int] = sys.modules["torch"].ops.npu.get_npu_format.default
+    return reader
 
 
 def _format(name: str, tensor: Any) -> str:

@@ -93,3 +93,95 @@ int gmmfr_phase_one(const gmmfr_table* table, aclTensor* const* t, const gmmfr_s
         scalars->sharedInputWeight, scalars->sharedInputOffset, scalars->transposeX1, scalars->transposeX2,
         scalars->groupListType, tuningConfig, t[12], workspaceSize, executor);
 }
+
+/* The first step that fails ends the call; its message is read before anything else can replace it. */
+static int ends(const gmmfr_table* table, gmmfr_call* call, gmmfr_step step, size_t argument, int status) {
+    call->step = step;
+    call->argument = argument;
+    if (status != 0 && table->aclGetRecentErrMsg != NULL) {
+        call->message = table->aclGetRecentErrMsg();
+    }
+    return status;
+}
+
+static int copies_in(const gmmfr_table* table, const gmmfr_kind* kind, gmmfr_call* call) {
+    for (size_t i = 0; i < GMMFR_TENSORS; ++i) {
+        if (call->host[i] == NULL) {
+            continue;
+        }
+        call->addresses[i] = call->block + kind->offsets[i];
+        if (i == GMMFR_OUT || kind->sizes[i] == 0) {
+            continue;
+        }
+        int status = table->aclrtMemcpy((void*)call->addresses[i], kind->sizes[i], call->host[i], kind->sizes[i],
+                                        ACL_MEMCPY_HOST_TO_DEVICE);
+        if (status != 0) {
+            return ends(table, call, GMMFR_UPLOAD, i, status);
+        }
+    }
+    return 0;
+}
+
+/* Both phases and the wait between the making of the descriptors and their end. */
+static int phases(const gmmfr_table* table, const gmmfr_kind* kind, aclTensor* const* tensors, gmmfr_call* call) {
+    aclOpExecutor* executor = NULL;
+    uint64_t needed = 0;
+    int status = gmmfr_phase_one(table, tensors, kind->scalars, NULL, &needed, &executor);
+    if (status != 0) {
+        return ends(table, call, GMMFR_PHASE_ONE, 0, status);
+    }
+    if (needed > call->workspaceSize) {
+        call->workspaceSize = needed;
+        return ends(table, call, GMMFR_WORKSPACE, 0, table->aclDestroyAclOpExecutor(executor));
+    }
+    if (call->x1Copy != 0) {
+        const uint64_t size = kind->sizes[GMMFR_X1];
+        status = table->aclrtMemcpyAsync((void*)call->x1Copy, size, (const void*)call->addresses[GMMFR_X1], size,
+                                         ACL_MEMCPY_DEVICE_TO_DEVICE, call->stream);
+        if (status != 0) {
+            ends(table, call, GMMFR_PROTECT_X1, GMMFR_X1, status);
+            table->aclDestroyAclOpExecutor(executor);
+            return status;
+        }
+    }
+    status = table->aclnnGroupedMatmulFinalizeRoutingV3((void*)call->workspace, needed, executor, call->stream);
+    if (status != 0) {
+        return ends(table, call, GMMFR_PHASE_TWO, 0, status);
+    }
+    status = table->aclrtSynchronizeStream(call->stream);
+    return status == 0 ? 0 : ends(table, call, GMMFR_SYNCHRONIZE, 0, status);
+}
+
+int gmmfr_run(const gmmfr_table* table, const gmmfr_kind* kind, gmmfr_call* call) {
+    call->step = GMMFR_DONE;
+    call->message = NULL;
+    int status = copies_in(table, kind, call);
+    if (status != 0) {
+        return status;
+    }
+    void* addresses[GMMFR_TENSORS];
+    for (size_t i = 0; i < GMMFR_TENSORS; ++i) {
+        addresses[i] = (void*)call->addresses[i];
+    }
+    if (call->x1Copy != 0) {
+        addresses[GMMFR_X1] = (void*)call->x1Copy;
+    }
+    aclTensor* tensors[GMMFR_TENSORS] = {NULL};
+    const size_t made = gmmfr_create_tensors(table, GMMFR_TENSORS, kind->descriptors, addresses, tensors);
+    status = made < GMMFR_TENSORS ? ends(table, call, GMMFR_CREATE, made, ACL_ERROR_FAILURE)
+                                  : phases(table, kind, tensors, call);
+    const int destroyed = gmmfr_destroy_tensors(table, GMMFR_TENSORS, tensors);
+    if (call->step != GMMFR_DONE) {
+        return status;
+    }
+    if (destroyed != 0) {
+        return ends(table, call, GMMFR_DESTROY, 0, destroyed);
+    }
+    if (call->host[GMMFR_OUT] == NULL) {
+        return 0;
+    }
+    const uint64_t size = kind->sizes[GMMFR_OUT];
+    status = table->aclrtMemcpy(call->host[GMMFR_OUT], size, (const void*)call->addresses[GMMFR_OUT], size,
+                                ACL_MEMCPY_DEVICE_TO_HOST);
+    return status == 0 ? 0 : ends(table, call, GMMFR_DOWNLOAD, GMMFR_OUT, status);
+}

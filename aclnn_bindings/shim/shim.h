@@ -62,4 +62,53 @@ typedef struct gmmfr_scalars {
 int gmmfr_phase_one(const gmmfr_table* table, aclTensor* const* tensors, const gmmfr_scalars* scalars,
                     const aclIntArray* tuningConfig, uint64_t* workspaceSize, aclOpExecutor** executor);
 
+enum { GMMFR_TENSORS = 13, GMMFR_X1 = 0, GMMFR_OUT = 12 };
+
+/* What calls of one kind share. Argument i begins offsets[i] bytes into the call's own block and takes sizes[i]. */
+typedef struct gmmfr_kind {
+    const gmmfr_descriptor* descriptors;
+    const gmmfr_scalars* scalars;
+    uint64_t offsets[GMMFR_TENSORS];
+    uint64_t sizes[GMMFR_TENSORS];
+} gmmfr_kind;
+
+/* How far a call came. */
+typedef enum gmmfr_step {
+    GMMFR_UPLOAD,
+    GMMFR_CREATE,
+    GMMFR_PHASE_ONE,
+    GMMFR_WORKSPACE,
+    GMMFR_PROTECT_X1,
+    GMMFR_PHASE_TWO,
+    GMMFR_SYNCHRONIZE,
+    GMMFR_DOWNLOAD,
+    GMMFR_DESTROY,
+    GMMFR_DONE
+} gmmfr_step;
+
+/*
+ * One call. An argument is host memory, which is copied into the block (out: back from there), or else device memory at
+ * its address; 0 where it is absent. x1Copy is device memory for a copy of x1 that the kernel may destroy, or 0.
+ */
+typedef struct gmmfr_call {
+    void* host[GMMFR_TENSORS];
+    uintptr_t addresses[GMMFR_TENSORS];
+    uintptr_t block;
+    uintptr_t x1Copy;
+    uintptr_t workspace;
+    uint64_t workspaceSize;
+    aclrtStream stream;
+    /* Written: the step that failed or GMMFR_DONE, the argument it was about, the library's message (not owned). */
+    gmmfr_step step;
+    size_t argument;
+    const char* message;
+} gmmfr_call;
+
+/*
+ * A whole call: copies in, descriptors, phase 1, phase 2, waiting, copies out; nothing that it makes outlives it.
+ * Returns the status of the step that failed. GMMFR_WORKSPACE with status 0 says that phase 1 asked for more workspace
+ * than there is, now in workspaceSize, and that nothing was run.
+ */
+int gmmfr_run(const gmmfr_table* table, const gmmfr_kind* kind, gmmfr_call* call);
+
 #endif

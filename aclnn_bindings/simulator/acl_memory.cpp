@@ -89,7 +89,7 @@ void move_bytes(std::byte* target, const std::byte* source, size_t count) {
         return;
     }
     const auto parts = static_cast<int64_t>((count + kCopyPart - 1) / kCopyPart);
-    ThreadPool::shared().run(parts, [&](int64_t part) {
+    ThreadPool::shared().run(parts, static_cast<int64_t>(count / 16), [&](int64_t part) {
         const size_t first = static_cast<size_t>(part) * kCopyPart;
         std::memcpy(target + first, source + first, std::min(kCopyPart, count - first));
     });

@@ -19,8 +19,8 @@ namespace {
 
 constexpr int64_t kColumns = 512;
 
-void for_column_blocks(int64_t n, const std::function<void(int64_t, int64_t)>& work) {
-    ThreadPool::shared().run((n + kColumns - 1) / kColumns,
+void for_column_blocks(int64_t rows, int64_t n, const std::function<void(int64_t, int64_t)>& work) {
+    ThreadPool::shared().run((n + kColumns - 1) / kColumns, rows * n / 2,
                              [&](int64_t block) { work(block * kColumns, std::min(n, (block + 1) * kColumns)); });
 }
 
@@ -54,7 +54,7 @@ void Result::initialize(const Plan& plan, const Operand* shared) {
     const int64_t first = plan.attributes.shared_input_offset;
     const int64_t count = shared == nullptr ? 0 : shared->layout().view[0];
     const float weight = plan.attributes.shared_input_weight;
-    for_column_blocks(n_, [&](int64_t begin, int64_t end) {
+    for_column_blocks(rows_, n_, [&](int64_t begin, int64_t end) {
         for (int64_t row = 0; row < rows_; ++row) {
             float* to = values_ + row * n_;
             if (row < first || row - first >= count) {
@@ -72,7 +72,7 @@ void Result::initialize(const Plan& plan, const Operand* shared) {
 void Result::add_rows(const Routing& routing, int64_t first_row, int64_t rows, const float* values,
                       const float* factors) {
     const std::vector<int64_t> order = row_order(rows, shuffle_seed_);
-    for_column_blocks(n_, [&](int64_t begin, int64_t end) {
+    for_column_blocks(rows, n_, [&](int64_t begin, int64_t end) {
         for (const int64_t i : order) {
             const float factor = factors[first_row + i];
             float* to = values_ + routing.row_index[static_cast<size_t>(first_row + i)] * n_;

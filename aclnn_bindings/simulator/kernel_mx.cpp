@@ -72,7 +72,7 @@ void decode_row(const Plan& plan, const Inputs& inputs, const float* table, int6
 // Packs the rows of a pass as multiply_segments wants them.
 void pack_rows(const Plan& plan, const Inputs& inputs, const float* table, const Pass& pass, float* left) {
     const std::vector<Strip> strips = strips_of(pass);
-    ThreadPool::shared().run(static_cast<int64_t>(strips.size()), [&](int64_t at) {
+    ThreadPool::shared().run(static_cast<int64_t>(strips.size()), pass.rows * plan.k, [&](int64_t at) {
         const Strip& strip = strips[static_cast<size_t>(at)];
         for (int i = 0; i < strip.height; ++i) {
             decode_row(plan, inputs, table, pass.first_row + strip.first_row + i, strip.height,

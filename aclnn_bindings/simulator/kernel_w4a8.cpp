@@ -87,7 +87,7 @@ void split_row(const Plan& plan, const Operand& x1, int64_t row, bool high, int 
 
 void pack_rows(const Plan& plan, const Operand& x1, const Pass& pass, float* left) {
     const std::vector<Strip> strips = strips_of(pass);
-    ThreadPool::shared().run(static_cast<int64_t>(strips.size()), [&](int64_t at) {
+    ThreadPool::shared().run(static_cast<int64_t>(strips.size()), pass.rows * plan.k, [&](int64_t at) {
         const Strip& strip = strips[static_cast<size_t>(at)];
         for (int i = 0; i < strip.height; ++i) {
             const int64_t half_row = pass.first_row + strip.first_row + i;
@@ -117,7 +117,7 @@ std::vector<float> row_sums(const Plan& plan, const Inputs& inputs, const Pass& 
     if (!inputs.offset.opened()) return {};
     std::vector<float> sums(static_cast<size_t>(pass.rows / 2));
     const Operand& x1 = inputs.x1;
-    ThreadPool::shared().run(pass.rows / 2, [&](int64_t i) {
+    ThreadPool::shared().run(pass.rows / 2, pass.rows / 2 * plan.k, [&](int64_t i) {
         const std::byte* row = x1.base() + (pass.first_row / 2 + i) * x1.stride(0);
         int64_t sum = 0;
         for (int64_t k = 0; k < plan.k; ++k) sum += static_cast<int8_t>(row[k * x1.stride(1)]);
@@ -143,7 +143,7 @@ void dequantize(const Launch& launch, const Inputs& inputs, const Pass& pass, co
                 float* values) {
     const int64_t n = launch.plan->n, blocks = (n + kColumnBlock - 1) / kColumnBlock;
     const std::vector<float> sums = row_sums(*launch.plan, inputs, pass);
-    ThreadPool::shared().run(static_cast<int64_t>(pass.segments.size()) * blocks, [&](int64_t at) {
+    ThreadPool::shared().run(static_cast<int64_t>(pass.segments.size()) * blocks, pass.rows * n, [&](int64_t at) {
         const Segment& segment = pass.segments[static_cast<size_t>(at / blocks)];
         const int64_t begin = at % blocks * kColumnBlock;
         const Columns columns(inputs, segment.expert, begin, std::min(n, begin + kColumnBlock));

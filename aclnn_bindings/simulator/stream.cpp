@@ -54,8 +54,20 @@ Failure Stream::synchronize(int32_t timeout) {
     std::unique_lock<std::mutex> lock(state_->mutex);
     State& state = *state_;
     const uint64_t target = state.submitted;
-    if (!deadline.wait(state.changed, lock, [&] { return state.completed >= target; })) {
-        return failure(ACL_ERROR_RT_STREAM_SYNC_TIMEOUT, "the stream was not done within ", timeout, " ms");
+    const auto done = [&] { return state.completed >= target; };
+    if (deadline.limited) {
+        if (!deadline.wait(state.changed, lock, done)) {
+            return failure(ACL_ERROR_RT_STREAM_SYNC_TIMEOUT, "the stream was not done within ", timeout, " ms");
+        }
+        return std::exchange(state.failed, Failure{});
+    }
+    // Who waits without limit does the work: two changes of threads take longer than a small call.
+    while (!done()) {
+        if (state.ready()) {
+            run_next(state, lock);
+        } else {
+            state.changed.wait(lock, [&] { return done() || state.ready(); });
+        }
     }
     return std::exchange(state.failed, Failure{});
 }
@@ -81,31 +93,41 @@ void Stream::close(bool drop_queued) {
     order_end(*this);
 }
 
+// Runs the work at the head of the queue in the floating-point environment of a new thread.
+void Stream::run_next(State& state, std::unique_lock<std::mutex>& lock) {
+    Task task = std::move(state.queue.front());
+    state.queue.pop_front();
+    const bool runs = task.run && (task.after_failure || state.failed.code == 0);
+    state.running = true;
+    lock.unlock();
+    Failure failed;
+    if (runs) {
+        std::fenv_t callers;
+        std::fegetenv(&callers);
+        std::fesetenv(FE_DFL_ENV);
+        try {
+            failed = task.run();
+        } catch (const std::bad_alloc&) {
+            failed = failure(ACL_ERROR_RT_MEMORY_ALLOCATION, "the host has no memory left for this work");
+        } catch (const std::exception& error) {
+            failed = failure(ACL_ERROR_RT_INTERNAL_ERROR, "unexpected failure on the stream: ", error.what());
+        }
+        std::fesetenv(&callers);
+    }
+    task = Task{};  // what the work held goes before it counts as done
+    lock.lock();
+    state.running = false;
+    if (failed && state.failed.code == 0) state.failed = std::move(failed);
+    state.completed += 1;
+    state.changed.notify_all();
+}
+
 void Stream::work(std::shared_ptr<State> state) {
-    std::fesetenv(FE_DFL_ENV);  // a new thread inherits its maker's rounding and flush-to-zero modes
     std::unique_lock<std::mutex> lock(state->mutex);
     while (true) {
-        state->changed.wait(lock, [&] { return state->closing || !state->queue.empty(); });
-        if (state->queue.empty()) break;
-        Task task = std::move(state->queue.front());
-        state->queue.pop_front();
-        const bool runs = task.run && (task.after_failure || state->failed.code == 0);
-        lock.unlock();
-        Failure failed;
-        if (runs) {
-            try {
-                failed = task.run();
-            } catch (const std::bad_alloc&) {
-                failed = failure(ACL_ERROR_RT_MEMORY_ALLOCATION, "the host has no memory left for this work");
-            } catch (const std::exception& error) {
-                failed = failure(ACL_ERROR_RT_INTERNAL_ERROR, "unexpected failure on the stream: ", error.what());
-            }
-        }
-        task = Task{};  // what the work held goes before it counts as done
-        lock.lock();
-        if (failed && state->failed.code == 0) state->failed = std::move(failed);
-        state->completed += 1;
-        state->changed.notify_all();
+        state->changed.wait(lock, [&] { return state->ready() || (state->closing && !state->running); });
+        if (!state->ready()) break;
+        run_next(*state, lock);
     }
     state->stopped = true;
     state->changed.notify_all();

@@ -1,4 +1,4 @@
-// A stream: its own thread, strictly in order. An event: the last point of a stream that was recorded into it.
+// A stream: work strictly in order, on its own thread or on one that waits for it. An event: the last point of a stream that was recorded into it.
 #pragma once
 
 #include <chrono>
@@ -81,12 +81,16 @@ private:
         uint64_t submitted = 0;
         uint64_t completed = 0;
         bool started = false;
+        bool running = false;
         bool closing = false;
         bool stopped = false;
         Failure failed;
+
+        bool ready() const { return !running && !queue.empty(); }
     };
 
     static void work(std::shared_ptr<State> state);
+    static void run_next(State& state, std::unique_lock<std::mutex>& lock);
 
     std::shared_ptr<State> state_;
     const int32_t device_;

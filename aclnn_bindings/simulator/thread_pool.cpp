@@ -12,6 +12,7 @@ namespace gmmfr {
 namespace {
 
 constexpr unsigned long kMostThreads = 1024;
+constexpr int64_t kWorthWaking = 30'000;
 
 uint32_t threads_from_environment() {
     const uint32_t cores = std::max(1U, std::thread::hardware_concurrency());
@@ -79,8 +80,8 @@ void ThreadPool::start_workers() {
     for (uint32_t i = 1; i < threads_; ++i) std::thread([this] { serve(); }).detach();
 }
 
-void ThreadPool::run(int64_t count, const std::function<void(int64_t)>& work) {
-    if (count <= 1 || threads_ == 1) {
+void ThreadPool::run(int64_t count, int64_t nanoseconds, const std::function<void(int64_t)>& work) {
+    if (count <= 1 || threads_ == 1 || nanoseconds < kWorthWaking) {
         for (int64_t at = 0; at < count; ++at) work(at);
         return;
     }

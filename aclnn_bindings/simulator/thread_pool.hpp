@@ -15,8 +15,9 @@ public:
     static ThreadPool& shared();
 
     // Calls work(0) .. work(count - 1), each once, from the caller and the workers; returns when all are done.
-    // The first exception that work throws comes out here, after the others are done.
-    void run(int64_t count, const std::function<void(int64_t)>& work);
+    // The first exception that work throws comes out here, after the others are done. Work that takes no more than
+    // some ten thousand nanoseconds in all, as the caller guesses, is not worth waking a worker for.
+    void run(int64_t count, int64_t nanoseconds, const std::function<void(int64_t)>& work);
     uint32_t threads() const { return threads_; }
 
 private:

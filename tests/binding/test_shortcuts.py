@@ -2,24 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
 from typing import Any
 
-import ml_dtypes
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from aclnn_bindings import recipes
+import aclnn_bindings.operator as operator_module
+from aclnn_bindings import RejectedError, recipes, simulator
+from aclnn_bindings import grouped_matmul_finalize_routing_v3 as operator
+from aclnn_bindings.functions import PHASES
 from aclnn_bindings.preparation import Preparation
-from aclnn_bindings.recipes import describe
 from aclnn_bindings.routing_check import is_plain
-from reference import validate
+from reference import InvalidProblemError, ProblemError, validate
 from reference.cases import Case
-from reference.operands import Operands, describe_call
-
-PLAIN: dict[str, Any] = {"shared_input_weight": 1.0, "shared_input_offset": 0, "tuning_config": None}
+from reference.operands import Operands
 
 
 @settings(max_examples=300, deadline=None)
@@ -68,77 +69,199 @@ def test_groups_within_the_rows_are_plain(groups: list[int], cumulative: bool, p
     assert is_plain(np.array(groups, np.int64), np.zeros(8, np.int64), 8, 4, cumulative) is plain
 
 
-def tensors_of(operands: Operands) -> dict[str, Any]:
-    return dict(operands.arrays)
+CASES = [
+    Case("mx", "mxfp8", 8, 64, 32, 2, 4, options={"bias": True, "shared_rows": 2, "shared_offset": 1}),
+    Case("turned", "mxfp8", 8, 96, 40, 2, 4, options={"transpose_x2": True}),
+    Case("fp4", "mxfp4", 8, 64, 32, 2, 4),
+    Case("w4a8", "w4a8", 8, 256, 128, 2, 4, platform="atlas_a2"),
+    Case("offset", "w4a8", 8, 256, 128, 2, 4, platform="atlas_a3", options={"offset": True}),
+]
+EACH = pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+MX = CASES[0]
 
 
-def test_a_remembered_description_is_the_one_that_was_made() -> None:
-    operands, other = (Case("r", "mxfp8", 8, 64, 32, 2, 4).make(seed) for seed in (0, 1))
-    first, _, plain = describe("ascend950", tensors_of(operands), PLAIN, 4, None, None)
-    again, inputs, _ = describe("ascend950", tensors_of(other), PLAIN, 4, None, None)
-    assert plain
-    assert again is first
-    assert first == describe_call(platform="ascend950", batch=4, **operands.arrays)[0]
-    assert all(inputs[name] is array for name, array in other.arrays.items())
+@pytest.fixture(autouse=True)
+def no_recipes(monkeypatch: pytest.MonkeyPatch) -> dict[Any, Any]:
+    """Every test begins without a recipe; what it makes is this one."""
+    kept: dict[Any, Any] = {}
+    monkeypatch.setattr(recipes, "_recipes", kept)
+    return kept
+
+
+@pytest.fixture
+def plans(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    """The plans that are made from now on."""
+    made: list[Any] = []
+
+    class Counted(operator_module.Plan):  # type: ignore[misc, name-defined]
+        def __init__(self, *arguments: Any, **named: Any) -> None:
+            made.append(self)
+            super().__init__(*arguments, **named)
+
+    monkeypatch.setattr(operator_module, "Plan", Counted)
+    return made
+
+
+def arguments(operands: Operands, **changes: Any) -> dict[str, Any]:
+    attributes = operands.attributes
+    names = ("shared_input_weight", "shared_input_offset", "transpose_x2", "group_list_type")
+    call = {
+        **operands.arrays,
+        "dtypes": {name: operands.problem.spec(name).dtype for name in ("x1", "x2")},
+        **{name: getattr(attributes, name) for name in names},
+        "library": simulator(operands.problem.platform_row.default_soc),
+        "batch": operands.batch,
+    }
+    return {**call, **changes}
+
+
+@EACH
+@pytest.mark.parametrize("validate_as", ["errors", "off"])
+def test_the_second_call_of_a_kind_makes_no_plan_and_gives_the_same_bits(
+    case: Case, validate_as: str, plans: list[Any], live: Callable[[], dict[str, int]]
+) -> None:
+    one, other = case.make(0), case.make(1)
+    expected = [operator(**arguments(operands, timeout=60)) for operands in (one, other)]
+    recipes._recipes.clear()
+    plans.clear()
+    before = live()
+    operator(**arguments(one, validate=validate_as))
+    assert len(plans) == 1
+    for operands, right in zip((one, other), expected, strict=True):
+        inputs = {name: array.tobytes() for name, array in operands.arrays.items()}
+        np.testing.assert_array_equal(operator(**arguments(operands, validate=validate_as)), right)
+        out = np.full_like(right, np.nan)
+        assert operator(**arguments(operands, batch=None, out=out, validate=validate_as)) is out
+        np.testing.assert_array_equal(out, right)
+        assert {name: array.tobytes() for name, array in operands.arrays.items()} == inputs
+    assert len(plans) == 2  # the first call with out is another kind
+    assert live() == before
 
 
 @pytest.mark.parametrize(
     "change",
     [
-        {"batch": 3},
-        {"platform": "atlas_a2"},
-        {"attributes": {**PLAIN, "shared_input_weight": 0.5}},
-        {"dtypes": {"x1": "float8_e5m2"}},
-        {"tensors": {"logit": np.zeros(9, np.float32)}},
-        {"tensors": {"logit": np.zeros(8, np.float64)}},
-        {"tensors": {"bias": np.zeros((2, 32), ml_dtypes.bfloat16)}},
+        {"batch": 5},
+        {"batch": None, "out": np.zeros((4, 32), np.float32)},
+        {"shared_input_weight": 0.5},
+        {"dtypes": {"x1": "float8_e4m3fn"}},
+        {"bias": None},
+        {"logit": np.ones(16, np.float32)[::2]},
+        {"validate": "strict"},
+        {"timeout": 60.0},
+        {"device": 0},
+        {"deterministic": False},
+        {"tuning_config": [1]},
+        {"library": simulator("Ascend950DT_9591")},
     ],
+    ids=lambda change: next(iter(change)),
 )
-def test_another_call_is_described_anew(change: dict[str, Any]) -> None:
-    operands = Case("r", "mxfp8", 8, 64, 32, 2, 4).make()
-    bytes_of_x1 = {**operands.arrays, "x1": operands.arrays["x1"].view(np.uint8)}
-    base: dict[str, Any] = {
-        "platform": "ascend950",
-        "batch": 4,
-        "dtypes": {"x1": "float8_e4m3fn"},
-        "attributes": PLAIN,
-    }
-    tensors = {**bytes_of_x1, **change.pop("tensors", {})}
-
-    def problem_of(tensors: dict[str, Any], **call: Any) -> Any:
-        return describe(call["platform"], tensors, call["attributes"], call["batch"], None, call["dtypes"])[0]
-
-    assert problem_of(bytes_of_x1, **base) != problem_of(tensors, **{**base, **change})
-
-
-def test_bytes_get_their_type_again_from_the_memory() -> None:
-    operands = Case("r", "mxfp8", 8, 64, 32, 2, 4).make()
-    given_bytes = {**operands.arrays, "scale": operands.arrays["scale"].view(np.uint8)}
-    hints = {"scale": "float8_e8m0fnu"}
+def test_another_call_is_worked_out_anew(change: dict[str, Any], plans: list[Any]) -> None:
+    operands = MX.make()
     for _ in range(2):
-        problem, inputs, _ = describe("ascend950", given_bytes, PLAIN, 4, None, hints)
-        assert problem.spec("scale").dtype == "float8_e8m0fnu"
-        assert inputs["scale"].dtype == ml_dtypes.float8_e8m0fnu
-        assert np.shares_memory(inputs["scale"].view(np.uint8), given_bytes["scale"])
+        operator(**arguments(operands))
+    assert len(plans) == 1
+    operator(**arguments(operands, **change))
+    assert len(plans) == 2
+
+
+def test_equal_values_of_another_type_are_another_call() -> None:
+    operands = Case("r", "mxfp8", 8, 64, 32, 2, 4).make()
+    assert operands.attributes.group_list_type == 1
+    operator(**arguments(operands))
+    with pytest.raises(ProblemError, match="group_list_type"):
+        operator(**arguments(operands, group_list_type=True))
+
+
+def test_values_are_checked_at_every_call() -> None:
+    operands = MX.make()
+    for _ in range(2):
+        operator(**arguments(operands))
+    with pytest.raises(InvalidProblemError, match="row_index"):
+        operator(**arguments(operands, row_index=np.full(8, 4)))
+    with pytest.raises(InvalidProblemError, match="group_list"):
+        operator(**arguments(operands, group_list=np.array([8, 1])))
+
+
+def test_an_output_that_cannot_be_written_is_refused_at_every_call() -> None:
+    operands = MX.make()
+    out = np.zeros((4, 32), np.float32)
+    for _ in range(2):
+        operator(**arguments(operands, batch=None, out=out))
+    out.flags.writeable = False
+    with pytest.raises(ValueError, match="out: expected a writable array"):
+        operator(**arguments(operands, batch=None, out=out))
+
+
+def test_a_refused_call_is_refused_again(no_recipes: dict[Any, Any]) -> None:
+    operands = MX.make()
+    for _ in range(2):
+        with pytest.raises(RejectedError):
+            operator(**arguments(operands, logit=np.zeros(8, np.int64), validate="off"))
+    assert not no_recipes
+
+
+def test_a_call_that_phase_one_refuses_later_is_refused_with_its_words() -> None:
+    operands = MX.make()
+    for _ in range(2):
+        operator(**arguments(operands))
+    library = simulator(operands.problem.platform_row.default_soc)
+    order = f"{PHASES[0]}:1:161002".encode()
+    library.check(library.functions.gmmfrSimSetFaults(order), "gmmfrSimSetFaults")
+    try:
+        with pytest.raises(RejectedError, match=f"{PHASES[0]} returned 161002") as caught:
+            operator(**arguments(operands))
+    finally:
+        library.functions.gmmfrSimSetFaults(b"")
+    assert "no message" not in str(caught.value)
+    assert "The rules of this project accept this call" in str(caught.value)
+
+
+def test_more_workspace_is_taken_when_phase_one_asks_for_it(no_recipes: dict[Any, Any]) -> None:
+    operands = MX.make()
+    right = operator(**arguments(operands))
+    (recipe,) = no_recipes.values()
+    needed = recipe.shortcut._workspace_size
+    assert needed > 512
+    recipe.shortcut._workspace_size = 512
+    np.testing.assert_array_equal(operator(**arguments(operands)), right)
+    assert recipe.shortcut._workspace_size == needed
+
+
+def test_bytes_get_their_type_again_from_the_memory(plans: list[Any]) -> None:
+    operands = Case("r", "mxfp8", 8, 64, 32, 2, 4).make()
+    right = operator(**arguments(operands))
+    hints = {"scale": "float8_e8m0fnu"}
+    given_bytes = arguments(operands, scale=operands.arrays["scale"].view(np.uint8), dtypes=hints)
+    for extra in ({}, {}, {"timeout": 60}):
+        np.testing.assert_array_equal(operator(**given_bytes, **extra), right)
+    assert len(plans) == 3
 
 
 def test_arrays_that_must_be_converted_are_converted_each_time() -> None:
     operands = Case("r", "mxfp8", 8, 64, 32, 2, 4).make()
-    for value in (2.0, 3.0):
-        wide = np.full((8, 2), value, np.float32)[:, ::2]
-        call = {**operands.arrays, "logit": wide[:, 0]}
-        _, inputs, _ = describe("ascend950", call, PLAIN, 4, None, None)
-        assert inputs["logit"].flags.c_contiguous
-        assert (inputs["logit"] == value).all()
+    unit = operator(**arguments(operands, logit=np.ones(8, np.float32)))
+    for value in (2.0, 4.0, 8.0):
+        wide = np.full((8, 2), value, np.float32)
+        wide[:, 1] = np.nan
+        np.testing.assert_array_equal(operator(**arguments(operands, logit=wide[:, 0])), unit * value)
 
 
-def test_only_so_many_descriptions_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_many_threads_make_calls_of_one_kind() -> None:
+    many = [MX.make(seed) for seed in range(8)]
+    right = [operator(**arguments(operands)) for operands in many]
+    with ThreadPoolExecutor(8) as pool:
+        for _ in range(20):
+            found = list(pool.map(lambda operands: operator(**arguments(operands)), many))
+            assert all(np.array_equal(a, b) for a, b in zip(found, right, strict=True))
+
+
+def test_only_so_many_kinds_are_kept(monkeypatch: pytest.MonkeyPatch, no_recipes: dict[Any, Any]) -> None:
     monkeypatch.setattr(recipes, "_LIMIT", 3)
-    monkeypatch.setattr(recipes, "_recipes", {})
-    arrays = tensors_of(Case("r", "mxfp8", 8, 64, 32, 2, 4).make())
-    for batch in range(1, 8):
-        describe("ascend950", arrays, PLAIN, batch, None, None)
-    assert len(recipes._recipes) == 3
+    operands = MX.make()
+    for batch in range(4, 9):
+        operator(**arguments(operands, batch=batch))
+    assert len(no_recipes) == 3
 
 
 def test_small_calls_share_one_block_without_overlap_and_large_ones_do_not() -> None:

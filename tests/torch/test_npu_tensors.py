@@ -30,6 +30,23 @@ def test_a_bound_tensor_is_used_by_the_next_run(seen: Any) -> None:
     assert seen["bound zeros"] is True
 
 
+@pytest.mark.parametrize(
+    "way", ["again", "again, out given", "again, with an offset", "again, on a side stream"]
+)
+def test_repeated_calls_are_right_and_keep_x1(seen: Any, way: str) -> None:
+    assert seen[way] == [True, [True] * 3]
+
+
+def test_only_the_atlas_kernel_consumes_x1_when_it_may(seen: Any) -> None:
+    kept = "910" not in seen["soc"]
+    assert seen["again, x1 consumed"] == [True, [kept] * 3]
+
+
+def test_repeated_calls_find_their_device_from_any_thread(seen: Any) -> None:
+    assert seen["again, from another device"] == [True, [True] * 3, 1]
+    assert seen["again, in threads"] == [True] * 8
+
+
 def test_host_and_device_arguments_mix(seen: Any) -> None:
     assert seen["mixed"] == ["npu:0", True]
 

@@ -1,6 +1,7 @@
 """NPU tensors as arguments of the binding: what is refused, what a plan can change; prints what it saw."""
 
 import json
+from concurrent.futures import ThreadPoolExecutor
 
 import torch
 import torch_npu  # noqa: F401
@@ -33,7 +34,7 @@ def message(work):
     return None
 
 
-seen = {}
+seen = {"soc": torch.npu.get_device_name(0)}
 problem = Problem.from_arrays(platform=platform, batch=batch, **call, **scalars)
 with Plan(problem, call, library=find_library()) as plan:
     plan.execute()
@@ -59,6 +60,31 @@ side = torch.npu.Stream()
 with torch.npu.stream(side):
     on_side = grouped_matmul_finalize_routing_v3(**call, **scalars, batch=batch)
 seen["side stream"] = close(on_side)
+
+
+def again(change=None, **named):
+    """Three calls of one kind, of which the last two take the quick way; each with x1 of its own."""
+    results, kept = [], []
+    for _ in range(3):
+        x1 = call["x1"].clone()
+        results.append(
+            grouped_matmul_finalize_routing_v3(**{**call, "x1": x1, **(change or {})}, **scalars, **named)
+        )
+        kept.append(torch.equal(x1.cpu().view(torch.uint8), call["x1"].cpu().view(torch.uint8)))
+    return all(map(close, results)), kept
+
+
+seen["again"] = again(batch=batch)
+seen["again, x1 consumed"] = again(batch=batch, consume_x1=True)
+seen["again, out given"] = again(out=out)
+room = torch.cat([torch.zeros(8), call["logit"].cpu()]).npu()
+seen["again, with an offset"] = again({"logit": room[8:]}, batch=batch)
+with torch.npu.stream(side):
+    seen["again, on a side stream"] = again(batch=batch)
+with torch.npu.device(1):
+    seen["again, from another device"] = [*again(batch=batch), torch.npu.current_device()]
+with ThreadPoolExecutor(4) as pool:
+    seen["again, in threads"] = [found[0] for found in pool.map(lambda _: again(batch=batch), range(8))]
 mixed = {**call, "logit": call["logit"].cpu(), "group_list": call["group_list"].cpu().numpy()}
 result = grouped_matmul_finalize_routing_v3(**mixed, **scalars, batch=batch)
 seen["mixed"] = [str(result.device), close(result)]
