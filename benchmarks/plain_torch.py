@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -10,6 +11,9 @@ from reference.operands import Operands
 
 if TYPE_CHECKING:
     import torch
+
+# The baselines run on the CPU: torch_npu, where it is installed, must not be loaded with torch and want a device.
+os.environ.setdefault("TORCH_DEVICE_BACKEND_AUTOLOAD", "0")
 
 
 def torch_operands(operands: Operands) -> dict[str, torch.Tensor]:

@@ -41,7 +41,6 @@ def run(file: str, needs: str | None) -> Any:
     if needs is not None and importlib.util.find_spec(needs) is None:
         return f"NOT RUN: {needs} is not installed"
     environment = {name: value for name, value in os.environ.items() if not name.startswith("OPENBLAS_")}
-    environment.setdefault("TORCH_DEVICE_BACKEND_AUTOLOAD", "0")
     command = [sys.executable, str(HERE / file), "--json"]
     done = subprocess.run(command, env=environment, stdout=subprocess.PIPE, text=True)
     return json.loads(done.stdout) if done.returncode == 0 else f"NOT RUN: it failed with {done.returncode}"

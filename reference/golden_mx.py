@@ -22,8 +22,8 @@ from reference.operands import Array, Operands, is_dense
 if TYPE_CHECKING:
     from reference.stages import Stages
 
-#: Bytes of decoded weights that are multiplied at a time.
-_BLOCK_BYTES = 8 << 20
+#: Bytes of decoded weights that are multiplied at a time, and that are decoded and scaled at a time.
+_BLOCK_BYTES, _CACHE_BYTES = 4 << 20, 1 << 20
 
 
 @dataclass
@@ -105,32 +105,43 @@ class MxExpert:
         weight, k_first = self._weight(group)
         scale = self._scale(group, k_first)
         absolute = np.abs(x).astype(np.float32) if magnitude is not None else None
-        step = self._rows_per_block(weight)
+        step = self._rows_within(_BLOCK_BYTES, weight)
         for first in range(0, len(weight), step):
             rows = slice(first, min(first + step, len(weight)))
-            block = self._decode_weight(weight[rows])
+            block = self._decode_weight(weight, scale, rows, k_first)
             if k_first:
-                scale_rows(block, scale[first // MX_BLOCK : -(-rows.stop // MX_BLOCK)])
                 inner, target = rows, slice(None)
             else:
-                scale_columns(block, scale[rows])
                 block = block.T
                 inner, target = slice(None), rows
             value[:, target] += x[:, inner] @ block
             if magnitude is not None and absolute is not None:
                 magnitude[:, target] += absolute[:, inner] @ self._absolute(block)
 
-    def _rows_per_block(self, weight: Array) -> int:
-        """Rows of a weight matrix that are decoded at a time: whole scale blocks, about ``_BLOCK_BYTES``."""
+    def _rows_within(self, nbytes: int, weight: Array) -> int:
+        """Rows of a weight matrix that take about ``nbytes`` when they are decoded, in whole scale blocks."""
         width: int = weight.shape[1] * number_format(self._weight_type).per_byte * self._dtype.itemsize
-        return max(1, _BLOCK_BYTES // max(1, width * MX_BLOCK)) * MX_BLOCK
+        return max(1, nbytes // max(1, width * MX_BLOCK)) * MX_BLOCK
 
-    def _decode_weight(self, codes: Array) -> NDArray[Any]:
-        """Values of weight bytes in a buffer used again and again: fresh pages cost more than decoding."""
-        size = codes.size * number_format(self._weight_type).per_byte
-        if self._buffer.size < size:
-            self._buffer = np.empty(size, self._dtype)
-        return decode_bytes(codes, self._weight_type, self._dtype, self._buffer[:size])
+    def _decode_weight(self, weight: Array, scale: NDArray[Any], rows: slice, k_first: bool) -> NDArray[Any]:
+        """w · ws of some rows, in a buffer used again and again: fresh pages cost more than decoding.
+
+        Few rows at a time, so that they are still in the core's own cache when they are scaled.
+        """
+        width = weight.shape[1] * number_format(self._weight_type).per_byte
+        if self._buffer.size < (rows.stop - rows.start) * width:
+            self._buffer = np.empty((rows.stop - rows.start) * width, self._dtype)
+        block = self._buffer[: (rows.stop - rows.start) * width].reshape(-1, width)
+        step = self._rows_within(_CACHE_BYTES, weight)
+        for first in range(rows.start, rows.stop, step):
+            last = min(first + step, rows.stop)
+            values = block[first - rows.start : last - rows.start]
+            decode_bytes(weight[first:last], self._weight_type, self._dtype, values)
+            if k_first:
+                scale_rows(values, scale[first // MX_BLOCK : -(-last // MX_BLOCK)])
+            else:
+                scale_columns(values, scale[first:last])
+        return block
 
     def _absolute(self, block: NDArray[Any]) -> NDArray[np.float32]:
         """|block| as float32; in place where the type allows it, for nobody needs the block any more."""
@@ -180,7 +191,8 @@ def scale_rows(values: NDArray[Any], scales: NDArray[Any]) -> None:
 def decode_bytes(
     codes: Array, dtype: str, target: np.dtype[Any], out: NDArray[Any] | None = None
 ) -> NDArray[Any]:
-    """Values of FP8, E8M0 or packed FP4 codes, in ``out`` where given; the last axis doubles for FP4.
+    """Values of FP8, E8M0 or packed FP4 codes, in ``out`` where given, which is contiguous; the last axis
+    doubles for FP4.
 
     Bytes are looked up two at a time where rows allow it: one table access gives two (FP8) or four
     (FP4) values.
@@ -190,7 +202,8 @@ def decode_bytes(
     if raw.shape[-1] % 2 == 0 and raw.size > 1 << 16:
         raw = raw.view(np.uint16)
     table = _group_table(dtype, raw.dtype.itemsize, target.name)
-    flat = np.take(table, raw.reshape(-1), mode="clip", out=None if out is None else out.view(table.dtype))
+    target_records = None if out is None else out.reshape(-1).view(table.dtype)
+    flat = np.take(table, raw.reshape(-1), mode="clip", out=target_records)
     return flat.view(target).reshape(shape)
 
 
