@@ -12,7 +12,7 @@ from reference.operands import Operands
 if TYPE_CHECKING:
     import torch
 
-# The baselines run on the CPU: torch_npu, where it is installed, must not be loaded with torch and want a device.
+# The baselines run on the CPU: torch must not load torch_npu, where that is installed, which wants a device.
 os.environ.setdefault("TORCH_DEVICE_BACKEND_AUTOLOAD", "0")
 
 
