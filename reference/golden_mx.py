@@ -189,8 +189,10 @@ def scale_columns(values: NDArray[Any], scales: NDArray[Any]) -> None:
 
 def scale_rows(values: NDArray[Any], scales: NDArray[Any]) -> None:
     """Multiply ``values`` (k, columns) in place by ``scales`` (⌈k/32⌉, columns), one for each 32 rows."""
-    for block, factors in enumerate(scales):
-        values[block * MX_BLOCK : (block + 1) * MX_BLOCK] *= factors
+    whole = len(values) // MX_BLOCK
+    blocks = values[: whole * MX_BLOCK].reshape(whole, MX_BLOCK, values.shape[1])
+    blocks *= scales[:whole, None]
+    values[whole * MX_BLOCK :] *= scales[whole:]
 
 
 def decode_bytes(
