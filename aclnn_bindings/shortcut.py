@@ -42,8 +42,11 @@ _GROUP_LIST, _ROW_INDEX = POSITION["group_list"], POSITION["row_index"]
 class _Shortcut:
     """What calls of one kind share, and how one is made.  Inputs come in the order of the prototype."""
 
-    def __init__(self, library: Library, preparation: Preparation, workspace_size: int) -> None:
+    def __init__(
+        self, library: Library, preparation: Preparation, workspace_size: int, validate: Validation
+    ) -> None:
         self._library = library
+        self._validate = validate
         self._preparation = preparation
         self._workspace_size = workspace_size
         self._shape = preparation.problem.spec("out").shape
@@ -56,34 +59,40 @@ class _Shortcut:
 
     def _make(self, context: DeviceContext, resources: Resources, call: Any) -> None:
         """Make the call with what it borrowed, and return that."""
-        library = self._library
         call.stream = resources.stream.pointer
         try:
-            while True:
-                if self._workspace_size:
-                    call.workspace = resources.memory(self._workspace_size).address
-                    call.workspaceSize = self._workspace_size
-                with library.soc_scope():
-                    status = lib.gmmfr_run(library.functions.table, self._kind, call)
-                if call.step == lib.GMMFR_DONE:
-                    return
-                if status or call.step != lib.GMMFR_WORKSPACE:
-                    self._fail(resources, call, status)
-                self._workspace_size = int(call.workspaceSize)
-        finally:
+            self._run(resources, call)
+        except BaseException:
             if resources.pending:
                 context.abandon(resources)
             else:
-                errors = resources.give_back()
-                if errors:
-                    raise errors[0]
+                resources.give_back()  # its own errors say less than the one under way
+            raise
+        errors = resources.give_back()
+        if errors:
+            raise errors[0]
+
+    def _run(self, resources: Resources, call: Any) -> None:
+        """Make the call, once more where phase 1 asks for more workspace than the last one did."""
+        library = self._library
+        while True:
+            if self._workspace_size:
+                call.workspace = resources.memory(self._workspace_size).address
+                call.workspaceSize = self._workspace_size
+            with library.soc_scope():
+                status = lib.gmmfr_run(library.functions.table, self._kind, call)
+            if call.step == lib.GMMFR_DONE:
+                return
+            if status or call.step != lib.GMMFR_WORKSPACE:
+                self._fail(resources, call, status)
+            self._workspace_size = int(call.workspaceSize)
 
     def _fail(self, resources: Resources, call: Any, status: int) -> NoReturn:
         """Raise the exception for the step that failed."""
         step, text = call.step, call.message
         message = None if text == _NULL else ffi.string(text).decode(errors="replace").strip() or None
         if step == lib.GMMFR_PHASE_ONE:
-            raise refusal(self._preparation, status, message)
+            raise refusal(self._preparation if self._validate != "off" else None, status, message)
         name, size = ARGUMENTS[call.argument], self._kind.sizes[call.argument]
         what = {
             lib.GMMFR_UPLOAD: f"aclrtMemcpy of {size} bytes to the device",
@@ -103,18 +112,11 @@ class _Shortcut:
 class HostShortcut(_Shortcut):
     """Calls of NumPy arrays that fit into one block of device memory together."""
 
-    def __init__(
-        self, library: Library, preparation: Preparation, workspace_size: int, strict: bool | None
-    ) -> None:
-        super().__init__(library, preparation, workspace_size)
-        #: None where the call is not to be checked.
-        self._strict = strict
-
     def run(self, values: Sequence[Array | None], out: Array | None) -> Array:
         """The result for dense arrays; ``out`` where it is given."""
-        if self._strict is not None:
+        if self._validate != "off":
             routing = {"group_list": values[_GROUP_LIST], "row_index": values[_ROW_INDEX]}
-            self._preparation.check(routing, self._strict)
+            self._preparation.check(routing, strict=self._validate == "strict")
         result = np.empty(self._shape, np.float32) if out is None else out
         images = [_NULL if value is None else dense_memory(value) for value in (*values, result)]
         call = ffi.new(_CALL)
@@ -134,10 +136,11 @@ class DeviceShortcut(_Shortcut):
         library: Library,
         preparation: Preparation,
         workspace_size: int,
+        validate: Validation,
         device: Any,
         consume_x1: bool,
     ) -> None:
-        super().__init__(library, preparation, workspace_size)
+        super().__init__(library, preparation, workspace_size, validate)
         self._device, self._index = device, int(device.index)
         self._empty = import_torch().empty
         self._float32 = import_torch().float32
@@ -178,12 +181,11 @@ def shortcut_for(
     if preparation.tuning_config is not None or plan.writes_nothing:
         return None
     given = [value for value in values if value is not None]
+    made_of = plan.library, preparation, plan.workspace_size, validate
     if all(type(value) is np.ndarray for value in given):
         dense = preparation.dense >= preparation.specs.keys()
-        if not preparation.shared_bytes or not dense or not all(value.flags.c_contiguous for value in given):
-            return None
-        strict = None if validate == "off" else validate == "strict"
-        return HostShortcut(plan.library, preparation, plan.workspace_size, strict)
+        flat = dense and all(value.flags.c_contiguous for value in given)
+        return HostShortcut(*made_of) if flat and preparation.shared_bytes else None
     if all(is_device_tensor(value) for value in given):
-        return DeviceShortcut(plan.library, preparation, plan.workspace_size, given[0].device, consume_x1)
+        return DeviceShortcut(*made_of, given[0].device, consume_x1)
     return None
