@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+import shutil
 import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -13,6 +14,7 @@ import pytest
 
 import aclnn_bindings
 from aclnn_bindings._acl import ffi
+from aclnn_bindings.search import SUPPORT_NAMES
 from reference.cases import Case
 from reference.operands import Operands
 
@@ -67,12 +69,25 @@ class FakeLibrary:
 
 
 @pytest.fixture(scope="session")
-def compile_fake(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., FakeLibrary]:
-    """Compile ``fake_library.c`` with switches, under a library name of one's choice."""
+def empty_library(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A library without functions."""
+    path = tmp_path_factory.mktemp("empty") / "library.so"
+    subprocess.run(["cc", "-shared", "-fPIC", "-x", "c", os.devnull, "-o", str(path)], check=True)
+    return path
+
+
+@pytest.fixture(scope="session")
+def compile_fake(tmp_path_factory: pytest.TempPathFactory, empty_library: Path) -> Callable[..., FakeLibrary]:
+    """Compile ``fake_library.c`` with switches, under a library name of one's choice.
+
+    Empty base libraries lie beside it, so that what it lacks is missing: the loader would take the real ones
+    from its search path, or a simulator that another test loaded under their names.
+    """
 
     def build(*switches: str, name: str = "libopapi.so") -> FakeLibrary:
         path = tmp_path_factory.mktemp("fake") / name
-        path.parent.mkdir(parents=True, exist_ok=True)
+        for support in SUPPORT_NAMES:
+            shutil.copy(empty_library, path.with_name(support))
         flags = ["-shared", "-fPIC", "-Wall", "-Wextra", "-Werror", f"-I{aclnn_bindings.include_directory()}"]
         source = str(HERE / "fake_library.c")
         subprocess.run(["cc", *flags, *switches, source, "-o", str(path)], check=True)

@@ -19,7 +19,7 @@ Live = Callable[[], dict[str, int]]
 @pytest.fixture
 def zeroing() -> Iterator[Callable[[], ctypes.c_void_p]]:
     """Phase 1 of aclnnInplaceZero on a descriptor that lives as long as the test."""
-    library = ctypes.CDLL(str(SIMULATOR_LIBRARY))
+    library = ctypes.CDLL(aclnn_bindings.simulator().path)
     library.aclCreateTensor.restype = ctypes.c_void_p
     dims = (ctypes.c_int64 * 1)(4)
     one = ctypes.c_uint64(1)
@@ -44,7 +44,7 @@ def test_an_unrun_executor_is_counted_and_can_be_destroyed(zeroing: Any, live: L
     before = live()["liveExecutors"]
     executor = zeroing()
     assert live()["liveExecutors"] == before + 1
-    destroy = ctypes.CDLL(str(SIMULATOR_LIBRARY)).aclDestroyAclOpExecutor
+    destroy = ctypes.CDLL(aclnn_bindings.simulator().path).aclDestroyAclOpExecutor
     assert destroy(executor) == 0
     assert live()["liveExecutors"] == before
     assert destroy(executor) != 0

@@ -8,14 +8,15 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import aclnn_bindings
-from aclnn_bindings.headers import LIBRARY_DIRECTORY
+from aclnn_bindings.headers import LIBRARY_DIRECTORY, SIMULATED_RUNTIME
 from aclnn_bindings.search import candidates
 
-FakeFactory = Callable[..., object]
+FakeFactory = Callable[..., Any]
 
 
 def test_a_wrong_path_is_named_with_the_loaders_reason(tmp_path: Path) -> None:
@@ -101,10 +102,8 @@ def test_the_search_follows_torch_npus_order(tmp_path: Path) -> None:
 
 
 def custom_package(tmp_path: Path, library: Path) -> Path:
-    """A custom operator package with ``library`` in it."""
-    folder = tmp_path / "custom" / "op_api" / "lib"
-    folder.mkdir(parents=True)
-    shutil.copy(library, folder / "libcust_opapi.so")
+    """A custom operator package with ``library``, and what lies beside it, in it."""
+    shutil.copytree(library.parent, tmp_path / "custom" / "op_api" / "lib")
     return tmp_path / "custom"
 
 
@@ -136,11 +135,38 @@ def test_a_folder_stands_for_the_operator_libraries_in_it(compile_fake: FakeFact
     assert aclnn_bindings.find_library(fake.path.parent).path == str(fake.path)
 
 
-def run_python(code: str) -> str:
+def run_python(code: str, **environment: str) -> str:
     """Run ``code`` in an interpreter of its own, which may load what it likes; returns what it prints."""
     command = [sys.executable, "-c", code]  # in a folder without packages, which "-c" would put first
-    here = Path(__file__).parent
-    return subprocess.run(command, cwd=here, check=True, capture_output=True, text=True).stdout.strip()
+    here, variables = Path(__file__).parent, {**os.environ, **environment}
+    done = subprocess.run(command, cwd=here, check=True, capture_output=True, text=True, env=variables)
+    return done.stdout.strip()
+
+
+def test_what_a_library_lacks_comes_from_the_loaders_search_path(
+    compile_fake: FakeFactory, tmp_path: Path
+) -> None:
+    alone, support = tmp_path / "libopapi.so", tmp_path / "toolkit" / "libascendcl.so"
+    support.parent.mkdir()
+    shutil.copy(compile_fake("-DFAKE_MISSING_STREAMS").path, alone)
+    shutil.copy(compile_fake().path, support)
+    printed = run_python(
+        "from aclnn_bindings import find_library\n"
+        f"origins = find_library({str(alone)!r}).functions.origins\n"
+        "print(origins['aclrtMalloc'], origins['aclrtCreateStream'])",
+        LD_LIBRARY_PATH=str(support.parent),
+    )
+    assert printed.split() == [str(alone), str(support)]
+
+
+def test_a_stand_in_takes_nothing_from_a_simulator_under_the_vendors_names(compile_fake: FakeFactory) -> None:
+    path = str(compile_fake().path)
+    printed = run_python(
+        "import ctypes; from aclnn_bindings import find_library\n"
+        f"simulator = ctypes.CDLL({str(SIMULATED_RUNTIME)!r})\n"
+        f"found = find_library({path!r}); print(found.provider, *set(found.functions.origins.values()))"
+    )
+    assert printed == f"vendor {path}"
 
 
 def test_the_simulators_folder_is_a_provider_of_the_vendors_names() -> None:
