@@ -6,17 +6,15 @@ A backend says why it cannot run a call here (``refusal``), or runs it (``run``)
 
 from __future__ import annotations
 
-import os
-import re
 import time
 import warnings
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from gmmfr.backend import Backend, Progress
 from gmmfr.cli_support import UsageFailure
+from gmmfr.installed import cann_version
 from gmmfr.own_kernel import OwnKernel
 from gmmfr.result import Result
 from reference.operands import Operands
@@ -134,17 +132,6 @@ def run_library(name: str, library: Library, device: str, operands: Operands) ->
         out = initial_value(operands.problem, operands.shared_input)
     note = "the operator writes nothing with M = 0 or N = 0; the result is its initial value"
     return Result(name, out, device, seconds, notes=(note,))
-
-
-def cann_version() -> str | None:
-    """The version of the toolkit that ASCEND_HOME_PATH names; None where none says."""
-    home = os.environ.get("ASCEND_HOME_PATH")
-    files = sorted(Path(home).glob("*/ascend_toolkit_install.info")) if home else []
-    for file in files:
-        found = re.search(r"^version=(\S+)", file.read_text(errors="replace"), re.MULTILINE)
-        if found:
-            return found[1]
-    return None
 
 
 class PyptoBackend(Backend):

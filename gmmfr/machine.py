@@ -6,10 +6,13 @@ import os
 import platform
 import shutil
 import sys
-from importlib import metadata
 from typing import Any
 
 from gmmfr.backends import BACKENDS
+from gmmfr.installed import cann_version, driver_version
+from gmmfr.misfits import find_misfits
+from gmmfr.requirements import installed_version
+from gmmfr.torch_npu_backend import device_soc
 from reference.platforms import PLATFORMS
 from reference.problem import Problem, TensorSpec
 
@@ -29,38 +32,40 @@ _ENVIRONMENT = (
 
 def examine() -> dict[str, Any]:
     """Everything ``gmmfr doctor`` prints."""
+    found, attempts = _search()
+    soc = device_soc()
     return {
         "system": {
             "python": sys.version.split()[0],
             "machine": platform.machine(),
             "system": platform.platform(),
         },
-        "packages": {name: _version(name) for name in _PACKAGES},
+        "packages": {name: installed_version(name) for name in _PACKAGES},
+        "vendor": {
+            "driver": driver_version(),
+            "CANN toolkit": cann_version("toolkit"),
+            "CANN ops": cann_version("ops"),
+            "SoC": soc,
+        },
         "tools": {name: shutil.which(name) for name in _TOOLS},
         "environment": {name: os.environ.get(name) for name in _ENVIRONMENT},
-        "libraries": _libraries(),
+        "libraries": [str(attempt) for attempt in attempts],
+        "misfits": [misfit.to_json() for misfit in find_misfits(soc, found, attempts)],
         "backends": [row for name in BACKENDS for row in _availability(name)],
     }
 
 
-def _version(package: str) -> str | None:
-    try:
-        return metadata.version(package)
-    except metadata.PackageNotFoundError:
-        return None
-
-
-def _libraries() -> list[str]:
-    """Where the vendor's library was looked for, and what was found there."""
+def _search() -> tuple[bool, tuple[object, ...]]:
+    """Whether the vendor's library was found, where it was looked for, and what was found there."""
     from aclnn_bindings import BindingError, LibraryNotFoundError, find_library
 
     try:
-        attempts: tuple[object, ...] = find_library().attempts
+        library = find_library()
+        return library.provider == "vendor", library.attempts
     except LibraryNotFoundError as error:
-        attempts = error.attempts
+        return False, error.attempts
     except BindingError as error:
-        attempts = (error,)
-    return [str(attempt) for attempt in attempts]
+        return False, (error,)
 
 
 def _availability(backend: str) -> list[dict[str, Any]]:

@@ -134,7 +134,7 @@ def _add_plan_run(recording: Recording, run: FinishedRun) -> None:
 
 
 def _npu_label(run: FinishedRun) -> str:
-    from gmmfr.backends import cann_version
+    from gmmfr.installed import cann_version
 
     with run.library.runtime.bind() as context:
         number = context.device
@@ -169,7 +169,7 @@ def describe_run(result: Result) -> dict[str, Any]:
 
 def versions() -> dict[str, str]:
     """Versions of the packages that a result can depend on, and of CANN; what is missing is left out."""
-    from gmmfr.backends import cann_version
+    from gmmfr.installed import cann_version
 
     found: dict[str, str] = {}
     for name in _PACKAGES:

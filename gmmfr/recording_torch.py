@@ -62,7 +62,7 @@ class TorchCalls(TorchDispatchMode):  # type: ignore[misc]
 def _device_label(number: int, soc: str) -> str:
     """What torch_npu's calls reach: a device, or the simulator under the vendor's names."""
     from aclnn_bindings import find_library
-    from gmmfr.backends import cann_version
+    from gmmfr.installed import cann_version
 
     if find_library().provider == "simulator":
         return f"simulator ({soc})"

@@ -40,7 +40,7 @@ def describe_device() -> str:
     torch = import_torch()
     import torch_npu
 
-    from gmmfr.backends import cann_version
+    from gmmfr.installed import cann_version
 
     runtime = ctypes.CDLL("libascendcl.so")
     soc = torch.npu.get_device_name(torch.npu.current_device())

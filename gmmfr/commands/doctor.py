@@ -1,4 +1,4 @@
-"""``gmmfr doctor``: what is installed, which backends run here, and why the others do not."""
+"""``gmmfr doctor``: what is installed and what of it does not fit, which backends run here or why not."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from gmmfr.cli_support import console, print_json
 @click.command("doctor")
 @click.option("--json", "as_json", is_flag=True, help="one JSON document on standard output")
 def command(as_json: bool) -> None:
-    """Say what is installed, which backends run here, and why the others do not."""
+    """Say what is installed, what of it does not fit, and which backends run here or why they do not."""
     from gmmfr.machine import examine
 
     findings = examine()
@@ -30,7 +30,7 @@ def command(as_json: bool) -> None:
         mark = Text("yes", style="green") if reason is None else Text(f"no: {reason}", style="yellow")
         table.add_row(backend, ", ".join(platforms), mark)
     out = console()
-    for section in ("system", "packages", "tools", "environment"):
+    for section in ("system", "packages", "vendor", "tools", "environment"):
         out.print(section, style="bold")
         for name, value in findings[section].items():
             out.print(f"  {name}: {value if value is not None else 'not found'}", markup=False)
@@ -38,3 +38,8 @@ def command(as_json: bool) -> None:
     for line in findings["libraries"]:
         out.print(f"  {line}", markup=False)
     out.print(table)
+    out.print("what does not fit", style="bold")
+    for misfit in findings["misfits"]:
+        out.print("  {what} {found}: {fits}; {remedy}".format(**misfit), markup=False, style="yellow")
+    if not findings["misfits"]:
+        out.print("  nothing, by the rules that have a public source")
