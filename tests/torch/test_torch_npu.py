@@ -62,6 +62,14 @@ def test_fp4_in_torchs_own_dtype_and_as_bytes(simulated: Simulated) -> None:
     assert simulated("native_fp4.py", soc=A950) == [["PASS", "PASS"]] * 8  # torch_npu, and our operator
 
 
+@pytest.mark.parametrize("cases", [("m0", "c15"), ("c15", "m0")])  # MXFP8 and MXFP4
+def test_the_first_call_of_a_process_does_not_decide_about_fp4(
+    simulated: Simulated, cases: tuple[str, str]
+) -> None:
+    found = simulated("vendor_calls.py", *cases, soc=A950)
+    assert [(row["columns"], row["verdict"], row["different"]) for row in found] == [(64, "PASS", [])] * 2
+
+
 def test_torch_npu_runs_on_atlas_a3(simulated: Simulated) -> None:
     (row,) = simulated("vendor_calls.py", "c3", soc=A3)
     assert (row["verdict"], row["different"]) == ("PASS", [])

@@ -53,6 +53,7 @@ def examine(name):
     reference = golden(operands, magnitudes=True)
     return {
         "case": name,
+        "columns": first.shape[1],
         "verdict": compare(first.numpy(), reference.out, reference).verdict,
         "different": [key for key, value in results.items() if not torch.equal(value.cpu(), first)],
         "devices": sorted({str(value.device) for value in [vendor, *results.values()]}),
