@@ -14,6 +14,7 @@ from aclnn_bindings.functions import PHASES
 from aclnn_bindings.handles import Executor, IntArray
 from aclnn_bindings.phase_one import call_phase_one
 from aclnn_bindings.tensors import POSITION, Tensors
+from reference.status import REFUSALS
 
 if TYPE_CHECKING:
     from aclnn_bindings.libraries import Library
@@ -27,12 +28,16 @@ if TYPE_CHECKING:
 def refusal(explain: Preparation | None, status: int, message: str | None) -> BindingError:
     """The exception for a phase 1 that failed.
 
-    It says so where ``explain`` is a call that this project's rules accept.
+    It says so where the library refuses ``explain``, a call that this project's rules accept.  Other codes
+    are about the installation: their usual cause helps, a report does not.
     """
     note = None
-    if explain is not None and explain.report.status == 0:
+    if explain is not None and explain.report.status == 0 and status in REFUSALS:
         call = json.dumps(explain.problem.to_json())
-        note = f"The rules of this project accept this call: please report it, with this problem: {call}"
+        note = (
+            "The rules of this project accept this call: please report it, with the bundle that "
+            f'reference.write_bundle("refused.safetensors", operands) saves, or with this problem: {call}'
+        )
     return error_of(status, message, PHASES[0], note)
 
 

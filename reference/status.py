@@ -15,6 +15,12 @@ SUCCESS = 0
 NULLPTR = 161001
 INVALID = 161002
 INNER_NULLPTR = 561103
+INFER_SHAPE = 561001
+TILING = 561002
+
+#: What phase 1 returns for a call that it does not take: its checks, shape inference, or tiling (which reach
+#: the caller as 561103).  Every other code is about the installation, the library, a handle or the device.
+REFUSALS = frozenset({NULLPTR, INVALID, INFER_SHAPE, TILING, INNER_NULLPTR})
 
 
 @dataclass(frozen=True)
@@ -72,19 +78,20 @@ _ACLNN: tuple[tuple[int, str, str, str], ...] = (
         + REPORT,
     ),
     (
-        561001,
+        INFER_SHAPE,
         "ACLNN_ERR_INNER_INFERSHAPE_ERROR",
         "shape inference failed",
         ("Seen in the log under 561103: shapes that passed the first checks disagree. Run gmmfr validate. ")
         + REPORT,
     ),
     (
-        561002,
+        TILING,
         "ACLNN_ERR_INNER_TILING_ERROR",
         "tiling failed",
         (
             "The shape is outside what the kernel can cut up: K above 18432 on Atlas A2/A3, out with more "
-            "rows than m or an empty x2 on Ascend 950. Run gmmfr validate; where it finds nothing: "
+            "rows than m or an empty x2 on Ascend 950. Run gmmfr validate; where it finds nothing, gmmfr "
+            "doctor: a wrong environment was reported with this code, too. Otherwise: "
         )
         + REPORT,
     ),

@@ -85,16 +85,49 @@ def test_the_exception_carries_code_name_message_and_call(
         assert part in str(error)
 
 
-def test_a_refusal_that_the_rules_do_not_know_says_so(compile_fake: FakeFactory, small_mx: Operands) -> None:
+@pytest.mark.parametrize("code", [161001, 161002, 561001, 561002, 561103])
+def test_a_refusal_that_the_rules_do_not_know_says_so(
+    compile_fake: FakeFactory, small_mx: Operands, code: int
+) -> None:
     fake = compile_fake()
     library = aclnn_bindings.find_library(fake.path)
-    fake.fail_next(561002, None)
+    fake.fail_next(code, None)
     with pytest.raises(aclnn_bindings.RejectedError) as caught:
         Plan(small_mx.problem, small_mx.arrays, library=library)
     assert caught.value.message is None
     assert "library: no message" in str(caught.value)
-    assert "The rules of this project accept this call: please report it" in str(caught.value)
-    assert '"platform": "ascend950"' in str(caught.value)
+    assert (
+        "The rules of this project accept this call: please report it, with the bundle that "
+        'reference.write_bundle("refused.safetensors", operands) saves, or with this problem: {"platform": '
+        '"ascend950"'
+    ) in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("code", "cause"),
+    [
+        (361001, "The device, its driver or its link failed"),
+        (561000, "came from the phase-1 cache"),
+        (561003, "The kernel package of this SoC is missing"),
+        (561101, "Host memory, or the library was not initialised"),
+        (561102, "the unique executor was not released"),
+        (561107, "ASCEND_OPP_PATH is not set or does not exist"),
+        (561108, "reinstall ops and toolkit of one version"),
+        (561112, "reinstall ops and toolkit of one version"),
+        (561201, "A handle was used after it was destroyed"),
+    ],
+)
+def test_a_failure_that_is_not_about_the_arguments_gives_its_cause_and_asks_for_no_report(
+    compile_fake: FakeFactory, small_mx: Operands, code: int, cause: str
+) -> None:
+    fake = compile_fake()
+    library = aclnn_bindings.find_library(fake.path)
+    fake.fail_next(code, "said the library")
+    with pytest.raises(aclnn_bindings.AclError) as caught:
+        Plan(small_mx.problem, small_mx.arrays, library=library)
+    assert caught.value.note is None
+    assert str(caught.value).splitlines()[-1].startswith("usual cause: ")
+    assert cause in str(caught.value)
 
 
 def test_nothing_is_left_after_a_refused_phase_one(compile_fake: FakeFactory, small_mx: Operands) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from reference.status import STATUSES, message_prefix, status_name
+from reference.status import REFUSALS, STATUSES, message_prefix, status_name
 
 INCLUDE = Path(__file__).parents[2] / "include"
 ENUMERATOR = re.compile(r"^static const int (ACL\w+) = (\d+);", re.MULTILINE)
@@ -49,3 +49,7 @@ def test_status_name(code: int, name: str) -> None:
 )
 def test_message_prefix(code: int, prefix: str | None) -> None:
     assert message_prefix(code) == prefix
+
+
+def test_refusals_are_what_checks_shape_inference_and_tiling_return() -> None:
+    assert {161001, 161002, 561001, 561002, 561103} == REFUSALS
