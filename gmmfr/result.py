@@ -19,7 +19,8 @@ class Result:
 
     ``output`` (batch, n) float32, None where the backend did not run; ``device`` says where it ran;
     ``seconds`` is the computation alone (for a device from phase 1 to synchronise, operands loaded);
-    ``failed`` tells a run that broke off from one that could not start; ``notes`` are remarks for the user.
+    ``failed`` tells a run that broke off from one that could not start; ``refused`` says that the
+    library's phase 1 did not take the call; ``notes`` are remarks for the user.
     """
 
     backend: str
@@ -29,6 +30,7 @@ class Result:
     reason: str | None = None
     failed: bool = False
     notes: tuple[str, ...] = field(default=())
+    refused: bool = False
 
     @property
     def ran(self) -> bool:
@@ -55,6 +57,8 @@ class Result:
             "seconds": self.seconds,
             "reason": self.reason,
         }
+        if self.refused:
+            value["refused"] = True
         if self.notes:
             value["notes"] = list(self.notes)
         return value

@@ -15,6 +15,7 @@ from gmmfr.backends import find_backend
 from gmmfr.cli_support import UsageFailure
 from gmmfr.loading import load_call
 from gmmfr.recording import note, one_run
+from gmmfr.refused_call import is_refusal
 from gmmfr.result import Result
 from reference.operands import Operands
 from reference.validator import validate
@@ -66,7 +67,8 @@ def run_backend(
         raise
     except Exception as error:  # a user's kernel may raise anything
         traceback.print_exc(file=sys.stderr)
-        failure = Result(backend.name, reason=f"failed: {type(error).__name__}: {error}", failed=True)
+        reason = f"failed: {type(error).__name__}: {error}"
+        failure = Result(backend.name, reason=reason, failed=True, refused=is_refusal(error))
         note(operands, failure)
         return failure
     seconds = [result.seconds for result in results if result.seconds is not None]

@@ -46,6 +46,7 @@ def command(
     """
     from gmmfr.ab_check import ab
     from gmmfr.loading import load_call
+    from gmmfr.refused_call import say_how_to_report
     from gmmfr.report import check_name, write_report
     from gmmfr.tables import print_ab
 
@@ -64,6 +65,7 @@ def command(
         print_json(report.to_json())
     else:
         print_ab(console(), report, call.problem)
+    say_how_to_report(case, seed, report.backends.values())
     raise SystemExit(EXIT_CODES[report.verdict])
 
 

@@ -37,6 +37,7 @@ from gmmfr.result import Result
 def command(case: str, backend: str, path: str, precision: str, seed: int, as_json: bool) -> None:
     """Compute CASE on one backend and write tensor `out` (float32, batch × n) to FILE."""
     from gmmfr.loading import load_call
+    from gmmfr.refused_call import say_how_to_report
     from gmmfr.running import run
     from reference.validator import InvalidProblemError
 
@@ -51,6 +52,7 @@ def command(case: str, backend: str, path: str, precision: str, seed: int, as_js
     if result.ran:
         _write(Path(path), result)
     _report(result, as_json)
+    say_how_to_report(case, seed, [result])
     if not result.ran:
         raise SystemExit(FAILURE if result.failed else NOT_RUN)
 
