@@ -10,13 +10,15 @@ import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import aclnn_bindings
 from aclnn_bindings._acl import ffi
 from aclnn_bindings.search import SUPPORT_NAMES
+from reference import golden
 from reference.cases import Case
-from reference.operands import Operands
+from reference.operands import Array, Operands
 
 HERE = Path(__file__).parent
 # The checking device: poison, guard bytes, views against their storage. Read when the simulator is loaded.
@@ -96,6 +98,22 @@ def compile_fake(tmp_path_factory: pytest.TempPathFactory, empty_library: Path) 
     return build
 
 
+@pytest.fixture(
+    params=[
+        Case("mx", "mxfp8", 8, 64, 32, 2, 4, options={"bias": True, "transpose_x2": True}),
+        Case("fp4", "mxfp4", 8, 64, 32, 2, 4),
+        Case("w4a8", "w4a8", 8, 256, 128, 2, 4, platform="atlas_a2"),
+        Case("a3", "w4a8", 8, 256, 128, 2, 4, platform="atlas_a3", options={"offset": True}),
+        Case("tuned", "w4a8", 8, 256, 128, 2, 4, platform="atlas_a2", options={"tuning_config": (4,)}),
+    ],
+    ids=lambda case: case.name,
+)
+def case(request: pytest.FixtureRequest) -> Case:
+    """One small call of each kind."""
+    found: Case = request.param
+    return found
+
+
 @pytest.fixture
 def small_mx() -> Operands:
     """MXFP8: 8 rows, k 64, n 32, 2 experts, 4 output rows, shared input."""
@@ -121,6 +139,19 @@ def small_w4a8() -> Operands:
 def small_w4a8_offset() -> Operands:
     """The W4A8 call with an offset; every other array is the same as without."""
     return Case("small", "w4a8", 8, 256, 128, 2, 4, platform="atlas_a2", options={"offset": True}).make()
+
+
+@pytest.fixture
+def assert_right() -> Callable[[Array, Operands], None]:
+    """Fails unless a result is the golden's: rounding of float32 sums aside, and for W4A8 of partials."""
+
+    def check(result: Array, operands: Operands) -> None:
+        stage = golden(operands, magnitudes=True)
+        assert stage.magnitude is not None
+        slack = 1e-5 * stage.magnitude + (0 if stage.rounding is None else stage.rounding)
+        assert (np.abs(result - stage.out) <= slack).all()
+
+    return check
 
 
 @pytest.fixture
