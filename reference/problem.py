@@ -15,6 +15,16 @@ from typing import TYPE_CHECKING, Any
 from reference.acl import TENSOR_FORMATS
 from reference.formats import FORMATS
 from reference.platforms import Platform, find_platform
+from reference.problem_values import (
+    ProblemError,
+    default_to,
+    read_boolean,
+    read_dims,
+    read_integer,
+    read_number,
+    read_text,
+    read_tuning_config,
+)
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -37,10 +47,6 @@ C_NAMES: dict[str, str] = {
 }
 ARGUMENTS: tuple[str, ...] = tuple(C_NAMES)
 INPUTS: tuple[str, ...] = ARGUMENTS[:-1]
-
-
-class ProblemError(ValueError):
-    """A description that is not a problem at all: unknown key, wrong type, values of another length."""
 
 
 def compact_strides(shape: Sequence[int]) -> tuple[int, ...]:
@@ -161,15 +167,15 @@ class TensorSpec:
             raise ProblemError(f"argument {name}: key {missing[0]!r} is missing")
         try:
             return cls(
-                shape=_dims(value["shape"], "shape", minimum=0),
-                dtype=_text(value["dtype"], "dtype"),
-                format=_text(_default(value.get("format"), "ND"), "format"),
-                strides=None if value.get("strides") is None else _dims(value["strides"], "strides"),
-                offset=read_integer(_default(value.get("offset"), 0), "offset", minimum=0),
+                shape=read_dims(value["shape"], "shape", minimum=0),
+                dtype=read_text(value["dtype"], "dtype"),
+                format=read_text(default_to(value.get("format"), "ND"), "format"),
+                strides=None if value.get("strides") is None else read_dims(value["strides"], "strides"),
+                offset=read_integer(default_to(value.get("offset"), 0), "offset", minimum=0),
                 storage_shape=(
                     None
                     if value.get("storage_shape") is None
-                    else _dims(value["storage_shape"], "storage_shape", minimum=0)
+                    else read_dims(value["storage_shape"], "storage_shape", minimum=0)
                 ),
             )
         except ProblemError as error:
@@ -315,7 +321,7 @@ class Problem:
         }
         given = value.get("attributes")
         attributes = Attributes() if given is None else Attributes.from_json(given)
-        return cls(_text(value["platform"], "platform"), specs, attributes)
+        return cls(read_text(value["platform"], "platform"), specs, attributes)
 
     def to_json(self) -> dict[str, Any]:
         """The problem object of a problem file."""
@@ -338,58 +344,14 @@ class Problem:
         return describe_call(**call)[0]
 
 
-def _default(value: Any, default: Any) -> Any:
-    return default if value is None else value
-
-
-def read_integer(value: Any, what: str, minimum: int = -(2**63)) -> int:
-    """``value`` if it is a 64-bit integer of at least ``minimum``; :class:`ProblemError` names ``what``."""
-    if isinstance(value, bool) or not isinstance(value, int) or not minimum <= value < 2**63:
-        raise ProblemError(
-            f"{what}: expected a 64-bit integer{' ≥ 0' if minimum == 0 else ''}, got {value!r}"
-        )
-    return value
-
-
-def _number(value: Any, what: str) -> float:
-    if isinstance(value, bool) or not isinstance(value, (int, float)):
-        raise ProblemError(f"{what}: expected a number, got {value!r}")
-    try:
-        return float(value)
-    except OverflowError:
-        raise ProblemError(f"{what}: expected a number that a float holds, got one beyond 1e308") from None
-
-
-def _boolean(value: Any, what: str) -> bool:
-    if not isinstance(value, bool):
-        raise ProblemError(f"{what}: expected true or false, got {value!r}")
-    return value
-
-
-def _text(value: Any, what: str) -> str:
-    if not isinstance(value, str):
-        raise ProblemError(f"{what}: expected a string, got {value!r}")
-    return value
-
-
-def _dims(value: Any, what: str, minimum: int = -(2**63)) -> tuple[int, ...]:
-    if not isinstance(value, (list, tuple)):
-        raise ProblemError(f"{what}: expected a list of int, got {value!r}")
-    return tuple(read_integer(item, f"{what}[{axis}]", minimum) for axis, item in enumerate(value))
-
-
-def _tuning_config(value: Any, what: str) -> tuple[int, ...] | None:
-    return None if value is None else _dims(value, what)
-
-
 _ATTRIBUTE_READERS = {
     "dtype": read_integer,
-    "shared_input_weight": _number,
+    "shared_input_weight": read_number,
     "shared_input_offset": read_integer,
-    "transpose_x1": _boolean,
-    "transpose_x2": _boolean,
+    "transpose_x1": read_boolean,
+    "transpose_x2": read_boolean,
     "group_list_type": read_integer,
-    "tuning_config": _tuning_config,
+    "tuning_config": read_tuning_config,
 }
 
 __all__ = [
@@ -401,5 +363,4 @@ __all__ = [
     "ProblemError",
     "TensorSpec",
     "compact_strides",
-    "read_integer",
 ]

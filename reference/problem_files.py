@@ -6,7 +6,8 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from reference.problem import Problem, ProblemError, read_integer
+from reference.problem import Problem, ProblemError
+from reference.problem_values import read_integer
 
 #: Arguments whose host values a problem file may hold.
 VALUE_KEYS = ("group_list", "row_index")
