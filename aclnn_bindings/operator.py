@@ -37,16 +37,18 @@ class InitialValueWarning(UserWarning):
 
 def grouped_matmul_finalize_routing_v3(
     *,
-    x1: Any,
-    x2: Any,
-    scale: Any,
+    x1: Any = None,
+    x2: Any = None,
+    scale: Any = None,
     bias: Any = None,
     offset: Any = None,
-    pertoken_scale: Any,
-    group_list: Any,
+    antiquant_scale: Any = None,
+    antiquant_offset: Any = None,
+    pertoken_scale: Any = None,
+    group_list: Any = None,
     shared_input: Any = None,
-    logit: Any,
-    row_index: Any,
+    logit: Any = None,
+    row_index: Any = None,
     batch: int | None = None,
     out: Any = None,
     dtypes: Mapping[str, str] | None = None,
@@ -76,6 +78,9 @@ def grouped_matmul_finalize_routing_v3(
     - both: group_list int64 (e,), counts or with ``group_list_type=0`` running totals; shared_input bfloat16
       (rows, n) or None; logit float32 (m,); row_index int64 (m,); out float32 (batch, n).
 
+    An input that is missing, and one of the reserved antiquant inputs, is for the rules to judge: all that is
+    wrong comes in one error.
+
     Exactly one of ``batch`` and ``out`` is given.  ``dtypes`` says what bytes mean, as in
     ``Operands.from_arrays``.  ``library`` defaults to what :func:`find_library` finds, searched once; the
     other arguments are those of :class:`Plan`.  The caller's arrays are never changed, but for ``out`` and,
@@ -98,7 +103,7 @@ def grouped_matmul_finalize_routing_v3(
     else:
         check_library(library)
     values = (
-        *(x1, x2, scale, bias, offset, None, None),
+        *(x1, x2, scale, bias, offset, antiquant_scale, antiquant_offset),
         *(pertoken_scale, group_list, shared_input, logit, row_index),
     )
     scalars = (

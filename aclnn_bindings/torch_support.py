@@ -123,20 +123,22 @@ def as_source(name: str, value: Source, spec: TensorSpec | None) -> Array | Devi
         return value
     if not is_device_tensor(value):
         return array_of(name, value) if is_tensor(value) else host_array(name, value)
-    if value.device.type != "npu":
-        raise ValueError(f"{name}: expected a tensor on the CPU or an NPU, got one on {value.device}")
+    address = _address_of(name, value)
     if spec is not None:
         _check_layout(name, describe_tensor(name, value, spec.dtype), spec)
-    return DeviceAddress(value.untyped_storage().data_ptr(), owner=value)
+    return address
+
+
+def _address_of(name: str, tensor: Any) -> DeviceAddress:
+    if tensor.device.type != "npu":
+        raise ValueError(f"{name}: expected a tensor on the CPU or an NPU, got one on {tensor.device}")
+    return DeviceAddress(tensor.untyped_storage().data_ptr(), owner=tensor)
 
 
 def in_place(inputs: Mapping[str, Any]) -> dict[str, Any]:
     """The inputs of a call with addresses for its NPU tensors, which the call's problem was made from."""
     return {
-        name: DeviceAddress(value.untyped_storage().data_ptr(), owner=value)
-        if is_device_tensor(value)
-        else value
-        for name, value in inputs.items()
+        name: _address_of(name, value) if is_device_tensor(value) else value for name, value in inputs.items()
     }
 
 

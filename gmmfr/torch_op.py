@@ -82,13 +82,14 @@ def _columns(x: Any, w: Any, fp4: bool) -> Any:
     return w.size(-1) * 2 if fp4 and not transposed else w.size(-1)
 
 
-def _library(x: Any) -> Any:
+def _library(x: Any, w: Any) -> Any:
     """The simulator for tensors on the CPU; None for others: the binding then takes torch_npu's library."""
     if not x.is_cpu:
         return None
     from aclnn_bindings import simulator
 
-    return simulator(_SOC_OF_INT8 if x.dtype == torch.int8 else _SOC_OF_MX)
+    w4a8 = torch.int8 in (x.dtype, w.dtype) or w.dtype == torch.int32  # either says which is meant
+    return simulator(_SOC_OF_INT8 if w4a8 else _SOC_OF_MX)
 
 
 def _compute(
@@ -135,7 +136,7 @@ def _compute(
         shared_input_offset=shared_input_offset or 0,
         group_list_type=1 if group_list_type is None else group_list_type,
         tuning_config=tuning_config,
-        library=_library(x),
+        library=_library(x, w),
     )
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cache
+from math import prod
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -129,9 +130,10 @@ class MxExpert:
         Few rows at a time, so that they are still in the core's own cache when they are scaled.
         """
         width = weight.shape[1] * number_format(self._weight_type).per_byte
-        if self._buffer.size < (rows.stop - rows.start) * width:
-            self._buffer = np.empty((rows.stop - rows.start) * width, self._dtype)
-        block = self._buffer[: (rows.stop - rows.start) * width].reshape(-1, width)
+        shape = (rows.stop - rows.start, width)
+        if self._buffer.size < prod(shape):
+            self._buffer = np.empty(prod(shape), self._dtype)
+        block = self._buffer[: prod(shape)].reshape(shape)
         step = self._rows_within(_CACHE_BYTES, weight)
         for first in range(rows.start, rows.stop, step):
             last = min(first + step, rows.stop)

@@ -52,8 +52,9 @@ void keep_layouts(const Call& call, Plan* plan) {
 // Ascend 950: nothing to do and nothing written when m or n is 0.
 bool nothing_to_do(const Call& call, const Plan& plan) {
     if (!call.soc->is_950()) return false;
-    const Dims& x1 = call[kX1].view;
-    return (x1.rank() > 0 && x1[0] == 0) || call[kX2].view[plan.x2_transposed ? -2 : -1] == 0;
+    const Layout& x1 = call[kX1];
+    const int rows = x1.view.rank() == 2 && x1.looks_transposed() ? 1 : 0;  // it is read with its two dims swapped
+    return (x1.view.rank() > 0 && x1.view[rows] == 0) || call[kX2].view[plan.x2_transposed ? -2 : -1] == 0;
 }
 
 Failure make_plan(Call& call, Plan* plan) {

@@ -216,3 +216,25 @@ def test_the_binding_imports_only_downwards() -> None:
                 seen.update(alias.name.partition(".")[0] for alias in node.names)
     assert seen.isdisjoint({"gmmfr", "pypto_impl"})
     assert {"reference", "aclnn_bindings"} <= seen
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"pertoken_scale": None}, ["pertoken_scale: expected a tensor, got null"]),
+        (
+            {"x1": None, "row_index": None},
+            ["x1: expected a tensor, got null", "row_index: expected a tensor"],
+        ),
+        ({"antiquant_scale": np.zeros(2, np.float32)}, ["antiquant_scale: expected null, got float32 ND"]),
+        ({"antiquant_offset": np.zeros(2, np.float32)}, ["antiquant_offset: expected null, got float32 ND"]),
+    ],
+)
+def test_missing_and_reserved_inputs_are_for_the_rules(change: dict[str, Any], said: list[str]) -> None:
+    with pytest.raises(InvalidProblemError) as caught:
+        operator(**{**by_hand(), **change})
+    assert caught.value.report.status == 161001
+    assert all(text in str(caught.value) for text in said)
+    with pytest.raises(aclnn_bindings.RejectedError) as refused:
+        operator(**{**by_hand(), **change}, validate="off")
+    assert refused.value.code == 161001

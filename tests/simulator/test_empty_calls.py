@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 
 import gmmfr
-from reference import Operands, golden, read_bundle, write_bundle
+from aclnn_bindings import phase_one_status
+from reference import Operands, Problem, TensorSpec, golden, read_bundle, validate, write_bundle
 
 
 def call(m: int, n: int, elements: Any, transposed: bool, batch: int = 4) -> Operands:
@@ -55,3 +56,20 @@ def test_a_call_without_rows_or_columns_gives_the_shared_rows(
         "the operator writes nothing with M = 0 or N = 0; the result is its initial value",
     )
     assert "empty-call" in [violation.rule for violation in report.violations]
+
+
+@pytest.mark.parametrize(
+    ("shape", "strides", "status"),
+    [
+        ((0, 2048), (1, 0), 161002),  # swapped it is (2048, 0): not empty of rows, and transposed
+        ((2048, 0), (1, 2048), 0),  # swapped it is (0, 2048): the call returns before that is looked at
+    ],
+)
+def test_an_empty_x1_counts_its_rows_after_its_dims_were_swapped(
+    shape: tuple[int, int], strides: tuple[int, int], status: int
+) -> None:
+    plain = call(0, 64, ml_dtypes.float8_e4m3fn, transposed=False).problem
+    x1 = TensorSpec(shape, "float8_e4m3fn", strides=strides)
+    problem = Problem(plain.platform, {**plain.arguments, "x1": x1}, plain.attributes)
+    assert phase_one_status(problem) == status
+    assert validate(problem).status == status

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from aclnn_bindings import DeviceFaultError, grouped_matmul_finalize_routing_v3, simulator
 from reference import Operands, golden
 from reference.routing_patterns import zipf_counts
 
@@ -66,3 +67,12 @@ def test_expert_counts_that_are_no_power_of_two(
 def test_r9_at_tile_edges_of_a_large_k(recipe: Any, agrees: Callable[[Operands], None]) -> None:
     counts = [1, 15, 16, 17, 31, 32, 33, 127, 128, 129]
     agrees(recipe("mxfp8", 529, 1056, 264, 10, 64, counts, options={"transpose_x2": True}).make())
+
+
+def test_a_shared_offset_that_wraps_past_phase_one_is_a_fault(recipe: Any) -> None:
+    operands = recipe("w4a8", 8, 320, 136, 2, 4, [4, 4], options={"shared_rows": 1}).make()
+    call = {**operands.arrays, "library": simulator("Ascend910B2"), "batch": 4, "validate": "off"}
+    for _ in range(2):  # also where the call is repeated
+        with pytest.raises(DeviceFaultError, match=f"sharedInputOffset {2**63 - 1}: expected at most 3"):
+            grouped_matmul_finalize_routing_v3(**call, shared_input_offset=2**63 - 1)
+    grouped_matmul_finalize_routing_v3(**call, shared_input_offset=3)
