@@ -217,13 +217,12 @@ def check_shared_finite(call: Call) -> Findings:
     return one("shared_input", "finite values with weight 0", f"{count} of {bits.size} are inf or NaN", hint)
 
 
-_hazard = partial(row, level="hazard", status=0, stage="values")
 _warning = partial(row, level="warning", status=0, stage="values")
 _VECTOR = "quantisation vector: sign, 8 exponent and 10 mantissa bits"
 _OCP = "OCP MX 1.0: E8M0 255 is NaN"
 
 RULES: tuple[Rule, ...] = (
-    _hazard(
+    _warning(
         "e8m0-nan", "E8M0 factors of real blocks are not NaN", "values", check_nan, _OCP, (*MX, *MXA8W4), 91
     ),
     _warning(

@@ -10,6 +10,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
+import gmmfr
 from reference import Operands, make_case, write_bundle
 from reference.safetensors_file import read_output
 
@@ -161,3 +162,17 @@ def test_a_nan_scale_in_a_real_slot_is_nan(tmp_path: Path, backend: str) -> None
 
     call = m0_call((127, 255), (127, 127), False, "float8_e4m3fn")
     assert np.isnan(find_backend(backend, call.problem).run(call).out).all()
+
+
+def test_one_nan_among_the_scales_is_computed_and_only_its_elements_are_nan() -> None:
+    operands = make_case("c10")
+    expert = int(np.flatnonzero(operands.arrays["group_list"])[0])
+    scale = operands.arrays["scale"].copy()
+    scale.view(np.uint8)[expert, 0, 3, 0] = 255
+    arrays = {**operands.arrays, "scale": scale}
+    broken = Operands.from_arrays(platform="ascend950", batch=operands.batch, **arrays)
+    report = gmmfr.ab(broken, "simulator")
+    assert report.verdict == "PASS"
+    assert "e8m0-nan" in [violation.rule for violation in report.violations]
+    out = report.backends["simulator"].out
+    assert {int(column) for column in np.argwhere(np.isnan(out))[:, 1]} == {3}
