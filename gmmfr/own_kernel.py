@@ -1,23 +1,26 @@
-"""A user's own kernel as a backend: ``path/to/file.py:function``."""
+"""A user's own kernel as a backend: ``path/to/file.py:function``, run in a process of its own."""
 
 from __future__ import annotations
 
-import importlib.util
-import sys
-import time
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
-
-import numpy as np
-from numpy.typing import NDArray
 
 from gmmfr.backend import Backend, Progress
 from gmmfr.cli_support import UsageFailure
-from gmmfr.result import Result
+from gmmfr.result import NotRunError, Result
 from reference.operands import Operands
 from reference.problem import Problem
-from reference.torch_tensors import array_of, is_tensor
+
+
+class KernelError(RuntimeError):
+    """A kernel broke off: the message is its error; ``traceback`` is that of its process.
+
+    ``refused`` says that the library's phase 1 did not take the call that the kernel made.
+    """
+
+    def __init__(self, message: str, traceback: str = "", refused: bool = False) -> None:
+        super().__init__(message)
+        self.traceback = traceback
+        self.refused = refused
 
 
 class OwnKernel(Backend):
@@ -39,42 +42,21 @@ class OwnKernel(Backend):
         return None
 
     def run(self, operands: Operands, progress: Progress | None = None) -> Result:
-        protected = Operands(operands.problem, {n: _read_only(a) for n, a in operands.arrays.items()})
-        try:
-            kernel = self._load()
-            begin = time.perf_counter()
-            returned = kernel(protected)
-        except SystemExit as error:  # a kernel cannot end the check, least of all as a success
-            raise RuntimeError(
-                f"the kernel called sys.exit({error.code!r}); expected it to return out"
-            ) from error
-        out = array_of("out", returned.cpu()) if is_tensor(returned) else np.asarray(returned)
-        seconds = time.perf_counter() - begin
-        if out.dtype == object:
-            raise TypeError(
-                f"the kernel returned {type(returned).__name__}; expected out, a float32 array of shape "
-                f"{operands.problem.spec('out').shape}"
-            )
-        return Result(self.name, out, f"own kernel ({self._path.name}:{self._function})", seconds)
+        """The kernel's result.
 
-    def _load(self) -> Callable[[Operands], Any]:
-        spec = importlib.util.spec_from_file_location(f"gmmfr_own_kernel_{self._path.stem}", self._path)
-        if spec is None or spec.loader is None:
-            raise UsageFailure(f"backend {self.name}: {self._path} is no Python file")
-        module = importlib.util.module_from_spec(spec)
-        sys.modules[module.__name__] = module
-        folder = str(self._path.resolve().parent)
-        if folder not in sys.path:  # as for a script: modules beside the file can be imported
-            sys.path.insert(0, folder)
-        spec.loader.exec_module(module)
-        kernel = getattr(module, self._function, None)
-        if not callable(kernel):
-            raise UsageFailure(f"backend {self.name}: {self._path} has no function {self._function!r}")
-        return kernel  # type: ignore[no-any-return]
+        Raises :class:`KernelError` where it breaks off, :class:`NotRunError` where a package that it
+        imports is not installed, :class:`UsageFailure` where its file cannot be loaded.
+        """
+        from gmmfr.kernel_process import run_kernel
 
-
-def _read_only(array: NDArray[Any]) -> NDArray[Any]:
-    """A view that a kernel cannot write to: the next backend gets the same operands."""
-    view: NDArray[Any] = array.view()
-    view.flags.writeable = False
-    return view
+        answer = run_kernel(self._path, self._function, operands)
+        if "unusable" in answer:
+            raise UsageFailure(f"backend {self.name}: {answer['unusable']}")
+        if "missing" in answer:
+            raise NotRunError(f"the kernel imports {answer['missing']}, which is not installed")
+        if "ended" in answer:
+            raise KernelError(f"the kernel {answer['ended']}")
+        if "failed" in answer:
+            raise KernelError(answer["failed"], answer["traceback"], answer["refused"])
+        label = f"own kernel ({self._path.name}:{self._function})"
+        return Result(self.name, answer["out"], label, answer["seconds"])

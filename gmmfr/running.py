@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import statistics
 import sys
-import traceback
 from dataclasses import replace
 
 import numpy as np
@@ -14,11 +14,14 @@ from gmmfr.backend import Backend, Progress
 from gmmfr.backends import find_backend
 from gmmfr.cli_support import UsageFailure
 from gmmfr.loading import load_call
+from gmmfr.own_kernel import KernelError
 from gmmfr.recording import note, one_run
 from gmmfr.refused_call import is_refusal
-from gmmfr.result import Result
+from gmmfr.result import NotRunError, Result
 from reference.operands import Operands
 from reference.validator import validate
+
+_LOG = logging.getLogger(__name__)
 
 
 def run(
@@ -65,13 +68,23 @@ def run_backend(
             results = [backend.run(operands, progress) for _ in range(repeats)]
     except UsageFailure:
         raise
-    except Exception as error:  # a user's kernel may raise anything
-        traceback.print_exc(file=sys.stderr)
-        reason = f"failed: {type(error).__name__}: {error}"
-        failure = Result(backend.name, reason=reason, failed=True, refused=is_refusal(error))
+    except NotRunError as error:
+        return Result(backend.name, reason=str(error))
+    except Exception as error:  # a library may break off in any way
+        failure = _failure(backend, error)
         note(operands, failure)
         return failure
     seconds = [result.seconds for result in results if result.seconds is not None]
     result = replace(results[-1], seconds=statistics.median(seconds) if seconds else None)
     note(operands, result)
     return result
+
+
+def _failure(backend: Backend, error: Exception) -> Result:
+    """What broke off, as a result.  The user's own kernel comes with its frames; others log theirs."""
+    if isinstance(error, KernelError):
+        sys.stderr.write(error.traceback)
+        return Result(backend.name, reason=f"failed: {error}", failed=True, refused=error.refused)
+    _LOG.debug("%s broke off", backend.name, exc_info=error)
+    reason = f"failed: {type(error).__name__}: {error}"
+    return Result(backend.name, reason=reason, failed=True, refused=is_refusal(error))

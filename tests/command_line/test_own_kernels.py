@@ -9,7 +9,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
+
+from gmmfr.backends import find_backend
+from reference import Operands, make_case
 
 Gmmfr = Callable[..., Any]
 
@@ -134,3 +138,86 @@ def test_a_kernel_may_import_a_module_beside_it(gmmfr: Gmmfr, tmp_path: Path) ->
         "    return compute(operands, 'float32').out\n"
     )
     assert gmmfr("ab", "c10", "-a", f"{path}:kernel", "--json").json["verdict"] == "PASS"
+
+
+@pytest.mark.parametrize(
+    ("body", "reason"),
+    [
+        ("os.abort()", "the kernel was ended by SIGABRT"),
+        ("ctypes.string_at(0)", "the kernel was ended by SIGSEGV"),
+        ("os.kill(os.getpid(), 9)", "the kernel was ended by SIGKILL"),
+        ("os._exit(0)", "the kernel ended its process with exit code 0"),
+    ],
+)
+def test_a_kernel_that_crashes_fails_and_names_the_signal(
+    gmmfr: Gmmfr, tmp_path: Path, right: str, body: str, reason: str
+) -> None:
+    path = tmp_path / "crash.py"
+    path.write_text(f"import ctypes\nimport os\n\ndef kernel(operands):\n    {body}\n")
+    outcome = gmmfr("ab", "c10", "-a", f"{path}:kernel", "-b", right, "--json")
+    assert (outcome.code, outcome.json["verdict"]) == (1, "FAIL")
+    backends = outcome.json["backends"]
+    assert backends[f"{path}:kernel"]["reason"] == f"failed: {reason}"
+    assert backends[right]["ran"], "the next kernel runs in a new process"
+
+
+def test_a_traceback_begins_in_the_kernels_file(gmmfr: Gmmfr, tmp_path: Path) -> None:
+    path = tmp_path / "kernel.py"
+    path.write_text("def inner():\n    raise OSError('no tile')\n\ndef kernel(operands):\n    inner()\n")
+    lines = gmmfr("ab", "w0", "-a", f"{path}:kernel").err.splitlines()
+    assert lines[0] == "Traceback (most recent call last):"
+    assert lines[1] == f'  File "{path}", line 5, in kernel'
+    assert lines[-1] == "OSError: no tile"
+
+
+@pytest.mark.parametrize("place", ["", "    "])
+def test_a_kernel_whose_import_is_missing_is_not_run(gmmfr: Gmmfr, tmp_path: Path, place: str) -> None:
+    path = tmp_path / "kernel.py"
+    missing = "import gmmfr_no_such_package.part\n"
+    path.write_text(f"def kernel(operands):\n    pass\n{place}{missing}")
+    outcome = gmmfr("ab", "w0", "-a", f"{path}:kernel", "--json")
+    assert (outcome.code, outcome.json["verdict"]) == (3, "NOT RUN")
+    reason = "the kernel imports gmmfr_no_such_package, which is not installed"
+    assert outcome.json["backends"][f"{path}:kernel"]["reason"] == reason
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("def kernel(:\n", "SyntaxError: invalid syntax (kernel.py, line 1)"),
+        ("\n1 / 0\n", "ZeroDivisionError: division by zero (line 2)"),
+        ("from reference import nothing\n", "ImportError: cannot import name 'nothing'"),
+        ("import sys\nsys.exit(0)\n", "SystemExit: 0 (line 2)"),
+    ],
+)
+def test_a_file_that_cannot_be_loaded_is_bad_input(
+    gmmfr: Gmmfr, tmp_path: Path, text: str, said: str
+) -> None:
+    path = tmp_path / "kernel.py"
+    path.write_text(text)
+    outcome = gmmfr("ab", "w0", "-a", f"{path}:kernel")
+    assert outcome.code == 2
+    assert f"gmmfr ab: backend {path}:kernel: {path} cannot be loaded: {said}" in outcome.err
+    assert "importlib" not in outcome.err
+
+
+def test_a_kernel_gets_operands_with_the_strides_of_the_call(gmmfr: Gmmfr, tmp_path: Path) -> None:
+    operands = make_case("c10")
+    shape = operands.arrays["x2"].shape
+    backwards = np.ascontiguousarray(operands.arrays["x2"].swapaxes(1, 2)).swapaxes(1, 2)
+    gaps = np.zeros((operands.problem.m, 3), operands.arrays["row_index"].dtype)
+    gaps[:, 1] = operands.arrays["row_index"]
+    arrays = {**operands.arrays, "x2": backwards, "row_index": gaps[:, 1], "x1": operands.arrays["x1"][::-1]}
+    path = tmp_path / "kernel.py"
+    path.write_text(
+        "import numpy as np\n\ndef kernel(operands):\n"
+        "    a = operands.arrays\n    assert not any(x.flags.writeable for x in a.values())\n"
+        "    names = ('x2', 'row_index', 'x1')\n"
+        "    return np.array([a[n].strides[0] for n in names] + [a[n].astype(float).sum() for n in names])\n"
+    )
+    sent = Operands(operands.problem, arrays)
+    out = find_backend(f"{path}:kernel", operands.problem).run(sent).out
+    names = ("x2", "row_index", "x1")
+    expected = [arrays[n].strides[0] for n in names] + [arrays[n].astype(float).sum() for n in names]
+    assert shape == backwards.shape
+    assert out.tolist() == expected

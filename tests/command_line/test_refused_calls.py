@@ -104,3 +104,12 @@ def test_json_says_refused_and_stays_one_document(
     assert len(offers(outcome)) == 1
     fail_phase_one(561107)
     assert "refused" not in gmmfr("ab", "m0", "-a", "simulator", "--json").json["backends"]["simulator"]
+
+
+def test_a_refusal_by_the_library_is_told_without_a_traceback(
+    call: Gmmfr, fail_phase_one: Callable[[int], None]
+) -> None:
+    fail_phase_one(561002)
+    outcome = call("m0")
+    assert "561002" in outcome.out
+    assert "Traceback" not in outcome.err
