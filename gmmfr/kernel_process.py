@@ -5,7 +5,6 @@ from __future__ import annotations
 import atexit
 import json
 import os
-import pickle
 import signal
 import subprocess
 import sys
@@ -15,7 +14,7 @@ from multiprocessing.connection import wait
 from pathlib import Path
 from typing import Any
 
-from gmmfr.kernel_transfer import send_operands
+from gmmfr.kernel_transfer import receive_answer, send_operands
 from reference.operands import Operands
 
 #: Seconds between two looks whether a process that does not answer is still there.
@@ -48,8 +47,7 @@ class KernelProcess:
                 if self._process.poll() is not None and not wait([self._link], 0):
                     break
             else:
-                answer: dict[str, Any] = pickle.loads(self._link.recv_bytes())
-                return answer
+                return receive_answer(self._link)
         except (EOFError, ConnectionError):
             pass  # it ended: how, says its exit status
         return {"ended": self.end()}

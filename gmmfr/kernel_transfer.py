@@ -1,8 +1,9 @@
-"""Operands from one process to another, with the strides that they have."""
+"""Operands to the process of a kernel, with the strides that they have, and its answer back as plain data."""
 
 from __future__ import annotations
 
 import ctypes
+import json
 from multiprocessing.connection import Connection
 from typing import Any
 
@@ -38,6 +39,37 @@ def receive_operands(link: Connection) -> Operands:
         array.flags.writeable = False
         arrays[name] = array
     return Operands(problem, arrays)
+
+
+def tag_of(dtype: np.dtype[Any]) -> str:
+    """A text that names ``dtype`` on the other side; ``TypeError`` where there is none."""
+    for tag in (str(dtype.str), str(dtype.name)):
+        try:
+            if np.dtype(tag) == dtype:
+                return tag
+        except TypeError:  # no type of that name
+            continue
+    raise TypeError(f"the kernel returned an array of dtype {dtype}; expected float32")
+
+
+def send_answer(link: Connection, answer: dict[str, Any]) -> None:
+    """Send the answer as JSON, then the memory of ``out`` where it holds one."""
+    out: NDArray[Any] | None = answer.get("out")
+    if out is None:
+        link.send_bytes(json.dumps(answer).encode())
+        return
+    described = {**answer, "out": {"dtype": tag_of(out.dtype), "shape": out.shape}}
+    link.send_bytes(json.dumps(described).encode())
+    link.send_bytes(np.asarray(out, order="C").reshape(-1).view(np.uint8).data)
+
+
+def receive_answer(link: Connection) -> dict[str, Any]:
+    """What :func:`send_answer` sent."""
+    answer: dict[str, Any] = json.loads(link.recv_bytes())
+    if "out" in answer:
+        dtype, shape = np.dtype(answer["out"]["dtype"]), tuple(answer["out"]["shape"])
+        answer["out"] = np.frombuffer(bytearray(link.recv_bytes()), dtype).reshape(shape)
+    return answer
 
 
 def _span(array: NDArray[Any]) -> tuple[int, int]:

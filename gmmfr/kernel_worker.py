@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import ctypes
 import importlib.util
-import pickle
 import sys
 import time
 import traceback
@@ -20,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from gmmfr.kernel_transfer import receive_operands
+from gmmfr.kernel_transfer import receive_operands, send_answer, tag_of
 from reference.operands import Operands
 from reference.torch_tensors import array_of, is_tensor
 
@@ -44,7 +43,7 @@ def main(descriptor: int) -> None:
             stream.flush()
         ctypes.CDLL(None).fflush(None)
         try:
-            link.send_bytes(pickle.dumps(reply, protocol=5))
+            send_answer(link, reply)
         except OSError:  # the check was broken off
             return
 
@@ -62,6 +61,7 @@ def _answer(path: Path, function: str, operands: Operands) -> dict[str, Any]:
                 f"the kernel returned {type(returned).__name__}; expected out, a float32 array of shape "
                 f"{operands.problem.spec('out').shape}"
             )
+        tag_of(out.dtype)
         return {"out": out, "seconds": seconds}
     except UnusableFileError as error:
         return {"unusable": str(error)}

@@ -67,6 +67,10 @@ def test_json_is_alone_on_standard_output_whatever_a_kernel_prints(
             "failed: TypeError: the kernel returned NoneType; "
             "expected out, a float32 array of shape (2, 128)",
         ),
+        (
+            "return np.zeros((2, 128), [('x', 'f4')])",
+            "failed: TypeError: the kernel returned an array of dtype [('x', '<f4')]; expected float32",
+        ),
         ("operands.x1[0] = 0", "failed: ValueError: assignment destination is read-only"),
     ],
 )
@@ -74,7 +78,7 @@ def test_a_kernel_cannot_pass_without_a_result_or_change_its_operands(
     gmmfr: Gmmfr, tmp_path: Path, body: str, reason: str
 ) -> None:
     path = tmp_path / "kernel.py"
-    path.write_text(f"import sys\n\ndef kernel(operands):\n    {body}\n")
+    path.write_text(f"import sys\nimport numpy as np\n\ndef kernel(operands):\n    {body}\n")
     outcome = gmmfr("ab", "w0", "-a", f"{path}:kernel", "--json")
     assert outcome.code == 1
     assert outcome.json["verdict"] == "FAIL"
@@ -87,13 +91,16 @@ def test_a_kernel_cannot_pass_without_a_result_or_change_its_operands(
         ("np.zeros(256, np.float32)", "float32 (256,)"),
         ("np.zeros((2, 128), np.complex64)", "complex64 (2, 128)"),
         ("np.zeros((2, 128), np.int64)", "int64 (2, 128)"),
+        ("np.zeros((2, 128), ml_dtypes.bfloat16)", "bfloat16 (2, 128)"),
+        ("np.float32(1)", "float32 ()"),
+        ("np.zeros((0, 128), '>f4')", "float32 (0, 128)"),
     ],
 )
 def test_run_writes_no_result_of_another_shape_or_type(
     gmmfr: Gmmfr, tmp_path: Path, out: str, got: str
 ) -> None:
     path, result = tmp_path / "kernel.py", tmp_path / "out.safetensors"
-    path.write_text(f"import numpy as np\n\ndef kernel(operands):\n    return {out}\n")
+    path.write_text(f"import ml_dtypes\nimport numpy as np\n\ndef kernel(operands):\n    return {out}\n")
     outcome = gmmfr("run", "w0", "-b", f"{path}:kernel", "-o", result, "--json")
     assert outcome.code == 1
     assert outcome.json["reason"] == f"failed: out: expected float32 (2, 128), got {got}"
