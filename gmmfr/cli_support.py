@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from rich.console import Console
+    from rich.table import Table
 
 PASS, FAILURE, USAGE, NOT_RUN = 0, 1, 2, 3
 EXIT_CODES = {"PASS": PASS, "FAIL": FAILURE, "INVALID": FAILURE, "NOT RUN": NOT_RUN}
@@ -48,11 +49,21 @@ def spare_stdout(active: bool) -> Iterator[None]:
         os.close(kept)
 
 
-def console() -> Console:
-    """Rich's console on standard output; wide enough for a table where that is no terminal."""
+def console(width: int = 1000) -> Console:
+    """Rich's console on standard output; ``width`` columns where that is no terminal."""
     from rich.console import Console
 
-    return Console(highlight=False, emoji=False, width=None if sys.stdout.isatty() else 1000)
+    return Console(highlight=False, emoji=False, width=None if sys.stdout.isatty() else width)
+
+
+def print_table(to: Console, table: Table) -> None:
+    """Print ``table`` without the blanks that fill its lines up to the width of the widest."""
+    from rich.text import Text
+
+    for segments in to.render_lines(table, pad=False):
+        line = Text.assemble(*((segment.text, segment.style or "") for segment in segments))
+        line.rstrip()
+        to.print(line, soft_wrap=True)
 
 
 def judging_options(command: Callable[..., Any]) -> Callable[..., Any]:

@@ -57,14 +57,45 @@ def _read(path: str) -> Operands:
         raise UsageFailure(_describe(path, error)) from None
 
 
-def load_output(path: str) -> NDArray[Any]:
-    """Tensor ``out`` of a results file."""
-    from reference.safetensors_file import BundleError, read_output
+def load_output(name: str) -> NDArray[Any]:
+    """Tensor ``out`` of a results file, or the output recorded in a bundle.
 
+    With several outputs in it ``FILE.safetensors:BACKEND`` names one.
+    """
+    from reference.safetensors_file import BundleError, read_tensors
+
+    path, backend = _split(name)
     try:
-        return read_output(path)
+        tensors = {key: array for key, (_, array) in read_tensors(path)[0].items()}
     except (BundleError, OSError) as error:
         raise UsageFailure(_describe(path, error)) from None
+    if backend is None and "out" in tensors:
+        return tensors["out"]
+    outputs = {key.removeprefix("out."): array for key, array in tensors.items() if key.startswith("out.")}
+    if backend in outputs:
+        return outputs[backend]
+    if backend is None and len(outputs) == 1:
+        return next(iter(outputs.values()))
+    if outputs:
+        named = ", ".join(f"{path}:{key}" for key in outputs)
+        what = "outputs of several backends are recorded" if backend is None else f"no output of {backend}"
+        raise UsageFailure(f"{path}: {what}; name one of {named}")
+    raise UsageFailure(
+        f"{path}: tensor 'out' is missing and no output is recorded; it holds {', '.join(tensors) or 'none'}"
+    )
+
+
+def _split(name: str) -> tuple[str, str | None]:
+    """The file and the backend of ``FILE.safetensors:BACKEND``; a file's own name goes first."""
+    path, mark, backend = name.partition(".safetensors:")
+    return (name, None) if not mark or Path(name).exists() else (f"{path}.safetensors", backend)
+
+
+def saved_places(path: str | os.PathLike[str], operands: Operands) -> dict[str, str]:
+    """The name under which :func:`load_output` finds each output recorded in a bundle, by backend."""
+    name, outputs = os.fspath(path), operands.recorded.get("outputs") or {}
+    backends = [key.removeprefix("out.") for key in outputs]
+    return {backend: name if len(backends) == 1 else f"{name}:{backend}" for backend in backends}
 
 
 def _describe(path: str, error: Exception) -> str:

@@ -6,19 +6,20 @@ from typing import TYPE_CHECKING
 
 from rich.table import Table
 
+from gmmfr.cli_support import print_table
 from gmmfr.replaying import ReplayReport
-from gmmfr.tables import print_ab
+from gmmfr.tables import Why, print_ab
 from reference.problem import Problem
 
 if TYPE_CHECKING:
     from rich.console import Console
 
 
-def print_replay(console: Console, report: ReplayReport, problem: Problem) -> None:
+def print_replay(console: Console, report: ReplayReport, problem: Problem, why: Why) -> None:
     """Print where both ran, how they compare, the experts that differ, what changed, the verdict in words."""
-    print_ab(console, report.ab, problem)
+    print_ab(console, report.ab, problem, why)
     if report.experts:
-        console.print(_experts_table(report))
+        print_table(console, _experts_table(report))
     for name, (then, now) in report.changed_versions.items():
         console.print(
             f"{name}: {then or 'not there'} when recorded, {now or 'not there'} now",

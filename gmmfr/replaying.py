@@ -15,7 +15,7 @@ from gmmfr.ab_check import AbReport
 from gmmfr.backend import Progress
 from gmmfr.backends import BACKENDS, find_backend
 from gmmfr.cli_support import UsageFailure
-from gmmfr.loading import load_call
+from gmmfr.loading import load_call, saved_places
 from gmmfr.recording import recorded_outputs, versions
 from gmmfr.result import Result
 from gmmfr.running import run_backend
@@ -103,6 +103,22 @@ def replay(
     report = _judge(operands, label, results, then, result, truth)
     changed = _changed_versions(operands.recorded.get("versions") or {}, versions_now)
     return replace(report, changed_versions=changed)
+
+
+def recordings(
+    bundle: str | os.PathLike[str], against: str | os.PathLike[str] | None = None
+) -> dict[str, str]:
+    """Where each recorded output of a replay of files is: its name in the report, and that of its file."""
+    found = {_recorded_label(name): place for name, place in saved_places(bundle, load_call(bundle)).items()}
+    if against is not None:
+        label = os.fspath(against)
+        places = saved_places(against, load_call(against))
+        found.update({f"{name} ({label})": place for name, place in places.items()})
+    return found
+
+
+def _recorded_label(backend: str) -> str:
+    return f"{backend} (recorded)"
 
 
 def _other_recording(
@@ -214,9 +230,11 @@ def _recorded_result(operands: Operands, name: str, out: NDArray[Any]) -> Result
     recorded = operands.recorded
     mine = recorded.get("backend") in (None, name)
     device = recorded.get("device") if mine else None
-    label = f"{name} (recorded)"
     return Result(
-        label, out, device or f"{name}, where it was recorded", recorded.get("seconds") if mine else None
+        _recorded_label(name),
+        out,
+        device or f"{name}, where it was recorded",
+        recorded.get("seconds") if mine else None,
     )
 
 

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 from rich.table import Table
 from rich.text import Text
 
 from gmmfr.ab_check import AbReport
+from gmmfr.cli_support import print_table
 from gmmfr.result import Result
 from reference.comparator import Comparison, Position
 from reference.problem import Problem
@@ -19,18 +22,26 @@ if TYPE_CHECKING:
 _STYLE = {"PASS": "bold green", "FAIL": "bold red", "INVALID": "bold red", "NOT RUN": "bold yellow"}
 
 
-def print_ab(console: Console, report: AbReport, problem: Problem) -> None:
+#: The commands, for a shell, that say why the output of a backend differs from the golden.
+Why = Callable[[str], str]
+
+
+def print_ab(console: Console, report: AbReport, problem: Problem, why: Why) -> None:
     """Print where each side ran, how they compare, what is wrong, and the verdict last."""
     console.print(describe_call(report.case, problem), style="bold", markup=False)
     _print_violations(console, report)
     if report.backends:
-        console.print(_backends_table(report))
+        print_table(console, _backends_table(report))
     if report.comparisons:
-        console.print(_comparisons_table(report))
+        print_table(console, _comparisons_table(report))
+    for result in report.backends.values():
+        for line in _remarks(result):
+            console.print(Text(line), soft_wrap=True)
     for comparison in report.comparisons:
         _print_failure(console, comparison)
-    if any(comparison.mismatches for comparison in report.comparisons):
-        console.print("why: gmmfr run … --out FILE, then gmmfr diagnose", report.case, "FILE", style="dim")
+    for comparison in report.comparisons:
+        if comparison.b == "golden" and comparison.worst and comparison.verdict == "FAIL":
+            console.print(Text(f"why: {why(comparison.a)}", style="dim"), soft_wrap=True)
     console.print(Text(report.verdict, style=_STYLE[report.verdict]))
 
 
@@ -69,8 +80,28 @@ def _backends_table(report: AbReport) -> Table:
 
 def _where(result: Result) -> str:
     if not result.ran:
-        return f"{'FAILED' if result.failed else 'NOT RUN'}: {result.cause}"
+        return _outcome(result)
     return "; ".join([result.device or "", *result.notes])
+
+
+def _outcome(result: Result) -> str:
+    return "FAILED" if result.failed else "NOT RUN"
+
+
+def _remarks(result: Result) -> list[str]:
+    """Why there is no output, at its length; else what of it is no number."""
+    if result.output is None:
+        return [f"{result.backend}: {_outcome(result)}: {result.cause}"]
+    special = describe_special(result.output)
+    return [f"{result.backend}: {special}"] if special else []
+
+
+def describe_special(out: NDArray[Any]) -> str:
+    """How many elements of ``out`` are NaN and infinite; nothing where all are finite."""
+    if out.dtype.kind != "f" or np.isfinite(out).all():
+        return ""
+    nan, infinite = np.count_nonzero(np.isnan(out)), np.count_nonzero(np.isinf(out))
+    return f"{nan} of {out.size} elements are NaN, {infinite} infinite"
 
 
 def _comparisons_table(report: AbReport) -> Table:
@@ -103,13 +134,14 @@ def _print_failure(console: Console, comparison: Comparison) -> None:
     if comparison.verdict != "FAIL":
         return
     share = comparison.mismatches / max(1, comparison.count)
+    finite = np.isfinite(comparison.max_ratio)
+    wider = f"a bound {comparison.max_ratio:.3g} times as wide would have passed"
     console.print(f"{comparison.a} – {comparison.b}: {comparison.reason}", markup=False)
     if not comparison.worst:
         return
     console.print(
         f"  mismatches {comparison.mismatches} of {comparison.count} ({share:.2%}); "
-        f"criterion {comparison.criterion}; "
-        f"a bound {comparison.max_ratio:.3g} times as wide would have passed",
+        f"criterion {comparison.criterion}; {wider if finite else 'no bound passes'}",
         markup=False,
     )
     for worst in comparison.worst:

@@ -49,6 +49,7 @@ def command(
     from gmmfr.refused_call import say_how_to_report
     from gmmfr.report import check_name, write_report
     from gmmfr.tables import print_ab
+    from gmmfr.why import run_and_diagnose
 
     if report_file is not None:
         check_name(report_file)
@@ -64,7 +65,7 @@ def command(
     if as_json:
         print_json(report.to_json())
     else:
-        print_ab(console(), report, call.problem)
+        print_ab(console(), report, call.problem, lambda name: run_and_diagnose(case, name, seed))
     say_how_to_report(case, seed, report.backends.values())
     raise SystemExit(EXIT_CODES[report.verdict])
 

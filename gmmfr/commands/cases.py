@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from gmmfr.cli_support import UsageFailure, console, print_json
+from gmmfr.cli_support import UsageFailure, console, print_json, print_table
 
 
 @click.command("cases")
@@ -32,7 +32,7 @@ def command(write: tuple[str, str] | None, seed: int, as_json: bool) -> None:
         table.add_column(key, justify="right" if key in "mkne" or key == "batch" else "left")
     for row in rows:
         table.add_row(*(str(row[key]) for key in keys))
-    console().print(table)
+    print_table(console(), table)
 
 
 def _write(name: str, path: str, seed: int) -> None:

@@ -31,11 +31,16 @@ def command(
     report_file: str | None,
     as_json: bool,
 ) -> None:
-    """Compare saved results of CASE with the golden, and with each other."""
+    """Compare saved results of CASE with the golden, and with each other.
+
+    OUT is a results file (see `gmmfr run`), or a bundle with a recorded output (of several,
+    FILE.safetensors:BACKEND).
+    """
     from gmmfr.ab_check import compare_saved
     from gmmfr.loading import load_call, load_output
     from gmmfr.report import check_name, write_report
     from gmmfr.tables import print_ab
+    from gmmfr.why import diagnose_command
 
     if len(outputs) > 2:
         raise UsageFailure(f"expected one or two results, got {len(outputs)}")
@@ -55,5 +60,5 @@ def command(
     if as_json:
         print_json(report.to_json())
     else:
-        print_ab(console(), report, call.problem)
+        print_ab(console(), report, call.problem, lambda out: diagnose_command(case, out, seed))
     raise SystemExit(EXIT_CODES[report.verdict])

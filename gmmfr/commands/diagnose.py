@@ -9,6 +9,7 @@ import click
 from gmmfr.cli_support import EXIT_CODES, console, print_json, progress_bar
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
     from rich.console import Console
 
     from reference.diagnosis import Diagnosis
@@ -22,7 +23,8 @@ if TYPE_CHECKING:
 def command(case: str, out: str, seed: int, as_json: bool) -> None:
     """Say where a saved result of CASE differs from the golden, and which mistake explains it.
 
-    OUT is a results file (see `gmmfr run`).  The golden is recomputed under some fifty kinds of classic
+    OUT is a results file (see `gmmfr run`), or a bundle with a recorded output (of several,
+    FILE.safetensors:BACKEND).  The golden is recomputed under some fifty kinds of classic
     mistakes on the call's own data; a mistake is named when its result agrees with OUT within the bound.
     """
     from gmmfr.loading import load_call, load_output
@@ -42,7 +44,7 @@ def command(case: str, out: str, seed: int, as_json: bool) -> None:
     if as_json:
         print_json({"case": case, "out": out, **diagnosis.to_json(), "violations": _violations(report)})
     else:
-        _print(console(), diagnosis)
+        _print(console(), diagnosis, result)
     raise SystemExit(EXIT_CODES[diagnosis.verdict])
 
 
@@ -55,11 +57,13 @@ def _print_invalid(case: str, report: Any, as_json: bool) -> None:
         print_json({"case": case, "verdict": "INVALID", "violations": _violations(report)})
         return
     for violation in report.violations:
-        console().print(f"{violation.level}: {violation}", markup=False)
+        console().print(f"{violation.level}: {violation.message}", markup=False)
     console().print("INVALID", style="bold red")
 
 
-def _print(to: Console, diagnosis: Diagnosis) -> None:
+def _print(to: Console, diagnosis: Diagnosis, result: NDArray[Any]) -> None:
+    from gmmfr.tables import describe_special
+
     comparison = diagnosis.comparison
     if diagnosis.verdict == "PASS":
         to.print(
@@ -70,6 +74,9 @@ def _print(to: Console, diagnosis: Diagnosis) -> None:
         to.print("PASS", style="bold green")
         return
     to.print(f"{comparison.a} – golden: {comparison.reason}", markup=False)
+    special = describe_special(result)
+    if special:
+        to.print(f"{comparison.a}: {special}", markup=False)
     if diagnosis.location is not None:
         to.print("\nWhere", style="bold")
         for line in diagnosis.location.describe():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from gmmfr.cli_support import console, print_json
+from gmmfr.cli_support import console, print_json, print_table
 
 
 @click.command("doctor")
@@ -37,7 +37,7 @@ def command(as_json: bool) -> None:
     out.print("libraries searched", style="bold")
     for line in findings["libraries"]:
         out.print(f"  {line}", markup=False)
-    out.print(table)
+    print_table(out, table)
     out.print("what does not fit", style="bold")
     for misfit in findings["misfits"]:
         out.print("  {what} {found}: {fits}; {remedy}".format(**misfit), markup=False, style="yellow")

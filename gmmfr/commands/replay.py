@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import click
 
 from gmmfr.cli_support import EXIT_CODES, console, print_json, progress_bar
@@ -21,7 +23,7 @@ def command(bundle: str, backend: str | None, against: str | None, as_json: bool
     """
     from gmmfr.loading import load_call
     from gmmfr.replay_table import print_replay
-    from gmmfr.replaying import replay
+    from gmmfr.replaying import recordings, replay
 
     call = load_call(bundle)
     with progress_bar("golden", quiet=as_json) as progress:
@@ -29,5 +31,14 @@ def command(bundle: str, backend: str | None, against: str | None, as_json: bool
     if as_json:
         print_json(report.to_json())
     else:
-        print_replay(console(), report, call.problem)
+        recorded = recordings(bundle, against)
+        print_replay(console(), report, call.problem, lambda name: _why(bundle, name, recorded))
     raise SystemExit(EXIT_CODES[report.verdict])
+
+
+def _why(bundle: str, name: str, recorded: Mapping[str, str]) -> str:
+    """A recorded output is diagnosed where it is; what ran here is run once more to be saved."""
+    from gmmfr.why import diagnose_command, run_and_diagnose
+
+    out = recorded.get(name)
+    return run_and_diagnose(bundle, name) if out is None else diagnose_command(bundle, out)

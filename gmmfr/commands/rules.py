@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import click
 
-from gmmfr.cli_support import UsageFailure, console, print_json
+from gmmfr.cli_support import UsageFailure, console, print_json, print_table
+
+#: Columns of the table where standard output is no terminal.
+_WIDTH = 110
 
 
 @click.command("rules")
@@ -27,12 +30,14 @@ def command(rule_id: str | None, as_json: bool) -> None:
     from rich.text import Text
 
     table = Table(box=None, header_style="bold", pad_edge=False)
-    keys = ("rule", "level", "status", "title", "paths", "source")
+    keys = ("rule", "level", "status")
     for key in keys:
-        table.add_column(key, overflow="fold", no_wrap=key in ("rule", "level"))
+        table.add_column(key, no_wrap=True)
+    table.add_column("title, where it holds, and who says so", overflow="fold")
     for row in rows:
-        table.add_row(*(Text(str(row[key] or "")) for key in keys))
-    console().print(table)
+        said = Text(f"{row['title']}\n{row['paths']}\n").append(str(row["source"]), style="dim")
+        table.add_row(*(Text(str(row[key] or "")) for key in keys), said)
+    print_table(console(_WIDTH), table)
 
 
 def _similar(rule_id: str) -> str:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from gmmfr.cli_support import FAILURE, NOT_RUN, UsageFailure, console, print_json
+from gmmfr.cli_support import FAILURE, NOT_RUN, UsageFailure, console, print_json, print_table
 
 if TYPE_CHECKING:
     from pypto_impl import Estimate
@@ -85,5 +85,5 @@ def _print(names: list[str], figures: list[Estimate]) -> None:
         ratio = figure.cycles / figures[0].cycles
         table.add_row(name, str(figure.cycles), f"{ratio:.2f}", str(figure.tasks))
     out = console()
-    out.print(table)
+    print_table(out, table)
     out.print(_RELATIVE, style="dim")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from gmmfr.cli_support import FAILURE, PASS, UsageFailure, console, print_json
+from gmmfr.cli_support import FAILURE, PASS, UsageFailure, console, print_json, print_table
 
 if TYPE_CHECKING:
     from reference.problem import Problem
@@ -33,6 +33,8 @@ def command(problem: str, strict: bool, check_bias: bool, seed: int, as_json: bo
     from reference.validator import validate
 
     calls, is_list = load_problems(problem, seed)
+    if not calls:
+        raise UsageFailure(f"{problem}: the list holds no problem")
     if check_bias and any("x2" not in values for _, values in calls):
         raise UsageFailure("--bias reads the weights: give a bundle or a case")
     reports = [validate(call, values, check_bias=check_bias) for call, values in calls]
@@ -89,6 +91,6 @@ def print_report(call: Problem, report: Report, strict: bool, title: str) -> Non
             status = str(violation.status) if violation.status else ""
             said = Text(f"{violation.message}\n").append(violation.source, style="dim")
             table.add_row(violation.level, status, said)
-        out.print(table)
+        print_table(out, table)
     for line in report.unchecked:
         out.print(Text(f"not checked: {line}", style="dim"))
