@@ -1,4 +1,4 @@
-"""Who wants to see finished runs, to record them: a plan tells every observer when its result is read."""
+"""Who wants to see runs, to record them: a plan tells every observer when its result is read, or it fails."""
 
 from __future__ import annotations
 
@@ -29,13 +29,28 @@ class FinishedRun:
     inputs_intact: bool
 
 
-Observer = Callable[[FinishedRun], None]
+@dataclass(frozen=True)
+class FailedRun:
+    """A call that the library or the device broke off with ``error``.
+
+    ``inputs_readable`` is False where inputs are the caller's own device memory and the device has failed:
+    reading there fails, too, or waits for what does not end.
+    """
+
+    problem: Problem
+    sources: Mapping[str, Array | DeviceAddress]
+    error: Exception
+    library: Library
+    inputs_readable: bool
+
+
+Observer = Callable[["FinishedRun | FailedRun"], None]
 _observers: list[Observer] = []
 
 
 @contextmanager
 def observing(observer: Observer) -> Iterator[None]:
-    """Call ``observer`` with every run whose result is read, in any thread, while the context is open."""
+    """Call ``observer`` with every run whose result is read or that fails, in any thread, while open."""
     _observers.append(observer)
     try:
         yield
@@ -44,11 +59,11 @@ def observing(observer: Observer) -> Iterator[None]:
 
 
 def observed() -> bool:
-    """Whether anybody wants to see finished runs."""
+    """Whether anybody wants to see runs."""
     return bool(_observers)
 
 
-def tell(run: FinishedRun) -> None:
+def tell(run: FinishedRun | FailedRun) -> None:
     """Tell every observer of ``run``."""
     for observer in tuple(_observers):
         observer(run)

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import threading
 import weakref
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
 from aclnn_bindings.arguments import check_array, check_out, check_platform, check_types
-from aclnn_bindings.errors import BindingError, ClosedHandleError
+from aclnn_bindings.errors import AclError, BindingError, ClosedHandleError
 from aclnn_bindings.execution import Execution
 from aclnn_bindings.handles import warn_unclosed
-from aclnn_bindings.observers import FinishedRun, observed, tell
+from aclnn_bindings.observers import FailedRun, FinishedRun, observed, tell
 from aclnn_bindings.placement import Placement
 from aclnn_bindings.preparation import prepare
 from aclnn_bindings.resources import Resources, milliseconds
@@ -104,7 +105,8 @@ class Plan:
                 self._execution = Execution(
                     library, self._preparation, self._placement, self._resources, deterministic, repeatable
                 )
-                self._execution.phase_one(explain=validate != "off")
+                with self._failures(on_device=False):
+                    self._execution.phase_one(explain=validate != "off")
             except BaseException:
                 self._finalizer.detach()
                 self._resources.give_back()
@@ -184,8 +186,9 @@ class Plan:
     def _execute(self) -> None:
         self._adopted.flush()
         started = perf_counter()
-        self._execution.launch()
-        self._resources.synchronize(self.timeout)
+        with self._failures():
+            self._execution.launch()
+            self._resources.synchronize(self.timeout)
         self.execute_seconds = perf_counter() - started
 
     def launch(self) -> None:
@@ -194,13 +197,14 @@ class Plan:
             self._check_open()
             with self._resources.context.current():
                 self._adopted.flush()
-                self._execution.launch()
+                with self._failures():
+                    self._execution.launch()
 
     def synchronize(self, timeout: float | None = None) -> None:
         """Wait for everything queued, at most ``timeout`` seconds (default: the plan's)."""
         with self._lock:
             self._check_open()
-            with self._resources.context.current():
+            with self._resources.context.current(), self._failures():
                 self._resources.synchronize(self.timeout if timeout is None else timeout)
 
     def result(self) -> Any:
@@ -212,7 +216,8 @@ class Plan:
             self._check_open()
             with self._resources.context.current():
                 if self._resources.pending:
-                    self._resources.synchronize(self.timeout)
+                    with self._failures():
+                        self._resources.synchronize(self.timeout)
                 return self._read()
 
     def _read(self) -> Any:
@@ -233,6 +238,18 @@ class Plan:
             intact = self._execution.x1_is_intact or not isinstance(self._sources["x1"], DeviceAddress)
             tell(FinishedRun(self._given, dict(self._sources), result, self.library, self.seconds, intact))
         return result
+
+    @contextmanager
+    def _failures(self, on_device: bool = True) -> Iterator[None]:
+        """Let observers see a run that breaks off in this block."""
+        try:
+            yield
+        except AclError as error:
+            if observed():
+                on_host = all(isinstance(source, np.ndarray) for source in self._sources.values())
+                sources = dict(self._sources)
+                tell(FailedRun(self._given, sources, error, self.library, on_host or not on_device))
+            raise
 
     def update(self, **arrays: Any) -> None:
         """Give inputs new data of the same shape and layout for the runs that follow.

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from aclnn_bindings.observers import observing
+from aclnn_bindings.observers import FailedRun, observing
 from gmmfr.cli_support import UsageFailure
 from gmmfr.result import Result
 from reference.operands import Operands
@@ -40,26 +40,31 @@ class Recording:
     """Calls being recorded to ``path``: a ``.safetensors`` file, or a directory.
 
     A directory gets ``call-0001.safetensors`` and on; beside a file the second is ``name-2.safetensors``.
-    ``paths`` are the bundles written so far; ``skipped`` says which calls could not be recorded, and why.
+    ``paths`` are the bundles written so far; ``failed`` has those of calls that broke off, with the error:
+    their operands are saved, and there is no output.  ``skipped`` says which calls could not be recorded,
+    and why.
     """
 
     path: Path
     paths: list[Path] = field(default_factory=list)
     skipped: list[str] = field(default_factory=list)
+    failed: dict[Path, str] = field(default_factory=dict)
     _lock: threading.Lock = field(default_factory=threading.Lock, repr=False)
 
     def add(self, operands: Operands, result: Result) -> None:
-        """Write one call with its output; a call without output is not written."""
+        """Write one call with its output, or with the error that it failed with; not one that did not run."""
         from reference.bundle import write_bundle
 
-        if result.output is None:
+        if result.output is None and not result.failed:
             self.skipped.append(f"{result.backend}: {result.reason}")
             return
         with self._lock:
             target = self._next_path()
-            recorded = describe_run(result)
-            write_bundle(target, operands, {result.backend: result.output}, recorded)
+            outputs = {} if result.output is None else {result.backend: result.output}
+            write_bundle(target, operands, outputs, describe_run(result))
             self.paths.append(target)
+            if result.output is None:
+                self.failed[target] = result.cause
 
     def _next_path(self) -> Path:
         number = len(self.paths) + 1
@@ -114,11 +119,14 @@ def note(operands: Operands, result: Result) -> None:
         recording.add(operands, result)
 
 
-def _add_plan_run(recording: Recording, run: FinishedRun) -> None:
+def _add_plan_run(recording: Recording, run: FinishedRun | FailedRun) -> None:
     if is_inside_run():
         return
     simulated = run.library.provider == "simulator"
     backend = "simulator" if simulated else "aclnn"
+    if isinstance(run, FailedRun):
+        _add_failed_run(recording, run, backend)
+        return
     device = f"simulator ({run.library.soc})" if simulated else _npu_label(run)
     if not run.inputs_intact:
         recording.skipped.append(f"{backend}: the kernel has overwritten x1, the caller's own device memory")
@@ -131,6 +139,21 @@ def _add_plan_run(recording: Recording, run: FinishedRun) -> None:
     output = run.result if isinstance(run.result, np.ndarray) else run.result.cpu().numpy()
     result = Result(backend, output, device, run.seconds)
     recording.add(Operands(run.problem, arrays), result)
+
+
+def _add_failed_run(recording: Recording, run: FailedRun, backend: str) -> None:
+    """Save the operands of a call that broke off.  Nothing here may hide the error that is under way."""
+    reason = f"failed: {type(run.error).__name__}: {run.error}"
+    if not run.inputs_readable:
+        recording.skipped.append(f"{backend}: {reason}; its inputs are on the device that failed")
+        return
+    try:
+        arrays = {name: _host_copy(name, source) for name, source in run.sources.items()}
+        device = f"{backend} ({run.library.soc})"
+        failure = Result(backend, device=device, reason=reason, failed=True)
+        recording.add(Operands(run.problem, arrays), failure)
+    except Exception as trouble:
+        recording.skipped.append(f"{backend}: {reason}; its operands could not be saved: {trouble}")
 
 
 def _npu_label(run: FinishedRun) -> str:
@@ -153,8 +176,10 @@ def _host_copy(name: str, source: Any) -> Any:
 
 
 def describe_run(result: Result) -> dict[str, Any]:
-    """The ``recorded`` object of a bundle: backend, device, seconds, versions and system."""
+    """The ``recorded`` object of a bundle: backend, device, seconds, versions and system, or the error."""
+    about = {"error": result.cause} if result.failed else {}
     return {
+        **about,
         "backend": result.backend,
         "device": result.device,
         "seconds": result.seconds,

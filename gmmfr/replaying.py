@@ -81,9 +81,7 @@ def replay(
     label = "call" if isinstance(bundle, Operands) else os.fspath(bundle)
     outputs = recorded_outputs(operands)
     if not outputs:
-        raise UsageFailure(
-            f"{label}: no output is recorded in it; gmmfr record or gmmfr.record make such bundles"
-        )
+        raise UsageFailure(f"{label}: no output is recorded in it; {_why_no_output(operands, label)}")
     violations = validate(operands.problem, operands.arrays)
     if not violations.ok:
         ab = AbReport("INVALID", label, violations=tuple(violations.violations))
@@ -103,6 +101,13 @@ def replay(
     report = _judge(operands, label, results, then, result, truth)
     changed = _changed_versions(operands.recorded.get("versions") or {}, versions_now)
     return replace(report, changed_versions=changed)
+
+
+def _why_no_output(operands: Operands, label: str) -> str:
+    error = operands.recorded.get("error")
+    if error is None:
+        return "gmmfr record or gmmfr.record make such bundles"
+    return f"the call failed on {operands.recorded.get('backend')}: {error}; gmmfr ab {label} runs it here"
 
 
 def recordings(

@@ -62,20 +62,26 @@ def run_backend(
     """
     reason = backend.refusal(operands.problem)
     if reason is not None:
-        return Result(backend.name, reason=reason)
+        return _not_run(backend, operands, reason)
     try:
         with one_run():
             results = [backend.run(operands, progress) for _ in range(repeats)]
     except UsageFailure:
         raise
     except NotRunError as error:
-        return Result(backend.name, reason=str(error))
+        return _not_run(backend, operands, str(error))
     except Exception as error:  # a library may break off in any way
         failure = _failure(backend, error)
         note(operands, failure)
         return failure
     seconds = [result.seconds for result in results if result.seconds is not None]
     result = replace(results[-1], seconds=statistics.median(seconds) if seconds else None)
+    note(operands, result)
+    return result
+
+
+def _not_run(backend: Backend, operands: Operands, reason: str) -> Result:
+    result = Result(backend.name, reason=reason)
     note(operands, result)
     return result
 

@@ -119,13 +119,15 @@ def test_both_sides_of_an_ab_check_and_all_threads_are_recorded(tmp_path: Path) 
     ]
 
 
-def test_a_call_without_output_is_named_and_not_written(tmp_path: Path) -> None:
+def test_a_call_that_does_not_run_is_named_and_not_written(tmp_path: Path) -> None:
     kernel = tmp_path / "kernel.py"
-    kernel.write_text("def kernel(o): raise RuntimeError('tile 3')\n")
+    kernel.write_text("import gmmfr_no_such_package\n")
     with package.record(tmp_path / "calls") as recording:
         package.run("w0", backend=f"{kernel}:kernel")
-    assert recording.paths == []
-    assert recording.skipped == [f"{kernel}:kernel: failed: RuntimeError: tile 3"]
+        package.run("w0", backend="aclnn")
+    assert (recording.paths, recording.failed) == ([], {})
+    assert len(recording.skipped) == 2
+    assert "gmmfr_no_such_package, which is not installed" in recording.skipped[0]
     assert not (tmp_path / "calls").exists()
 
 
