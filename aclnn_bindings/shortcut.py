@@ -49,6 +49,8 @@ class _Shortcut:
         self._validate = validate
         self._preparation = preparation
         self._workspace_size = workspace_size
+        #: Bytes of one block for the arguments that are copied in, and of one for a copy of x1.
+        self._block_bytes = self._x1_bytes = 0
         self._shape = preparation.problem.spec("out").shape
         self._kind = kind = ffi.new("gmmfr_kind *")
         self._table = preparation.table(repeatable=False)
@@ -75,6 +77,10 @@ class _Shortcut:
     def _run(self, resources: Resources, call: Any) -> None:
         """Make the call, once more where phase 1 asks for more workspace than the last one did."""
         library = self._library
+        if self._block_bytes:
+            call.block = resources.memory(self._block_bytes).address
+        if self._x1_bytes:
+            call.x1Copy = resources.memory(self._x1_bytes).address
         while True:
             if self._workspace_size:
                 call.workspace = resources.memory(self._workspace_size).address
@@ -112,6 +118,12 @@ class _Shortcut:
 class HostShortcut(_Shortcut):
     """Calls of NumPy arrays that fit into one block of device memory together."""
 
+    def __init__(
+        self, library: Library, preparation: Preparation, workspace_size: int, validate: Validation
+    ) -> None:
+        super().__init__(library, preparation, workspace_size, validate)
+        self._block_bytes = preparation.shared_bytes
+
     def run(self, values: Sequence[Array | None], out: Array | None) -> Array:
         """The result for dense arrays; ``out`` where it is given."""
         if self._validate != "off":
@@ -122,9 +134,7 @@ class HostShortcut(_Shortcut):
         call = ffi.new(_CALL)
         call.host = images
         with self._library.runtime.bind() as context:
-            resources = Resources(context, None)
-            call.block = resources.memory(self._preparation.shared_bytes).address
-            self._make(context, resources, call)
+            self._make(context, Resources(context, None), call)
         return result
 
 
@@ -152,19 +162,17 @@ class DeviceShortcut(_Shortcut):
 
     def run(self, values: Sequence[Any], out: Any) -> Any:
         """The result for tensors on the device; ``out`` where it is given."""
+        result = self._empty(self._shape, dtype=self._float32, device=self._device) if out is None else out
+        call = ffi.new(_CALL)
+        addresses = call.addresses
+        for position, shift in self._shifts:
+            addresses[position] = values[position].untyped_storage().data_ptr() + shift
+        addresses[_OUT] = result.untyped_storage().data_ptr()
+        # torch_npu sets the device as it needs it: it must be done before the device is bound here
+        stream = BorrowedStream(current_stream(result))
         with self._library.runtime.bind(self._index) as context:
-            result = (
-                self._empty(self._shape, dtype=self._float32, device=self._device) if out is None else out
-            )
-            call = ffi.new(_CALL)
-            addresses = call.addresses
-            for position, shift in self._shifts:
-                addresses[position] = values[position].untyped_storage().data_ptr() + shift
-            addresses[_OUT] = result.untyped_storage().data_ptr()
-            resources = Resources(context, BorrowedStream(current_stream(result)))
+            resources = Resources(context, stream)
             resources.owners = [values, result]
-            if self._x1_bytes:
-                call.x1Copy = resources.memory(self._x1_bytes).address
             self._make(context, resources, call)
         return result
 
