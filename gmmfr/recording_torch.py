@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -51,12 +52,26 @@ class TorchCalls(TorchDispatchMode):  # type: ignore[misc]
         call = {**dict(zip(names, args, strict=False)), **given}
         # Before the call: the A2/A3 kernel overwrites x1.
         on_host = {key: value.cpu() if is_tensor(value) else value for key, value in call.items()}
-        out = func(*args, **given)
         soc = torch.npu.get_device_name(call["x"].device)
-        operands = operands_of(on_host, soc, out.shape[0])
         device = f"{_device_label(call['x'].device.index, soc)}, through torch_npu"
-        self._add(operands, Result("torch_npu", out.cpu().numpy(), device))
+        try:
+            out = func(*args, **given)
+            output = out.cpu().numpy()
+        except RuntimeError as error:
+            self._add_failed(on_host, soc, device, error)
+            raise
+        self._add(operands_of(on_host, soc, out.shape[0]), Result("torch_npu", output, device))
         return out
+
+    def _add_failed(self, call: Mapping[str, Any], soc: str, device: str, error: RuntimeError) -> None:
+        """Save the operands of a call that broke off.  Nothing here may hide ``error``."""
+        reason = f"failed: {type(error).__name__}: {error}"
+        try:
+            # output_bs 0, the default, stands for the rows of x
+            operands = operands_of(call, soc, call.get("output_bs") or call["x"].shape[0])
+            self._add(operands, Result("torch_npu", device=device, reason=reason, failed=True))
+        except Exception as trouble:
+            warnings.warn(f"torch_npu's failed call could not be saved: {trouble}", stacklevel=2)
 
 
 def _device_label(number: int, soc: str) -> str:

@@ -75,3 +75,33 @@ def test_record_command_records_the_torch_npu_calls_of_a_script(tmp_path: Path) 
     path = tmp_path / "call.safetensors"
     _run("Ascend910B2", "-m", "gmmfr.cli", "record", str(script), "-o", str(path), "--torch")
     assert read_bundle(path).recorded["outputs"]["out.torch_npu"][:, 0].tolist() == [-64, -224]
+
+
+FAILING = """
+import sys
+import torch, torch_npu
+import gmmfr
+from gmmfr.torch_call import torch_arguments
+from reference import make_case
+
+call = make_case("w0")
+call.arrays["row_index"][1] = 5
+arguments, keywords = torch_arguments(call, "npu")
+with gmmfr.record(sys.argv[1]) as recording:
+    try:
+        torch_npu.npu_grouped_matmul_finalize_routing(*arguments, **keywords).cpu()
+    except RuntimeError as error:
+        print("raised", type(error).__name__)
+print(len(recording.paths), len(recording.failed), recording.skipped, flush=True)
+import os
+os._exit(0)
+"""
+
+
+def test_a_call_of_torch_npu_that_fails_is_saved_with_its_error(tmp_path: Path) -> None:
+    printed = _run("Ascend910B2", "-c", FAILING, str(tmp_path / "calls"))
+    assert printed.splitlines()[-2:] == ["raised RuntimeError", "1 1 []"]
+    saved = read_bundle(tmp_path / "calls" / "call-0001.safetensors")
+    assert saved.arrays["row_index"].tolist()[1] == 5
+    assert saved.batch == 2
+    assert saved.recorded["error"].startswith("RuntimeError: ")
