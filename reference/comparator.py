@@ -134,6 +134,9 @@ class _Totals:
     def __init__(self, golden: Golden, b_is_golden: bool) -> None:
         self._golden = golden
         self.count = self.mismatches = self.outside = self.nonfinite = self.unwritten = 0
+        # Elements that something is added into, and those of them that are not finite.
+        self.filled = self.filled_nonfinite = 0
+        self.nan, self.infinite = [0, 0], [0, 0]
         self.max_abs = self.max_ratio = self.max_relative = 0.0
         self.b_is_golden = b_is_golden
         self.sums = _ErrorSums(), _ErrorSums()
@@ -144,6 +147,7 @@ class _Totals:
         self.count += part.ratio.size
         if not part.ratio.size:
             return
+        self.filled += int(np.count_nonzero(self._filled_rows(part))) * part.ratio.shape[1]
         worst = float(part.ratio.max())
         self.max_ratio = max(self.max_ratio, worst)
         if worst > 1.0:
@@ -156,6 +160,12 @@ class _Totals:
                 self._add_special(part, a, b)
         if worst > (self.worst[-1].ratio if len(self.worst) == _WORST else 0.0):
             self._remember(part)
+
+    def _filled_rows(self, part: Judgement) -> NDArray[np.bool_]:
+        """Which rows of a chunk have terms: the others are 0 whatever the operands hold."""
+        terms = self._golden.terms
+        rows = slice(part.first, part.first + len(part.a))
+        return np.ones(len(part.a), np.bool_) if terms is None else np.asarray(terms[rows] > 0)
 
     def _add_errors(
         self,
@@ -185,6 +195,10 @@ class _Totals:
         finite = np.isfinite(part.a) & np.isfinite(part.b)
         same = (part.a == part.b) | (np.isnan(part.a) & np.isnan(part.b))
         self.nonfinite += int(np.count_nonzero(~finite))
+        self.filled_nonfinite += int(np.count_nonzero(~finite[self._filled_rows(part)]))
+        for side, values in enumerate((part.a, part.b)):
+            self.nan[side] += int(np.count_nonzero(np.isnan(values)))
+            self.infinite[side] += int(np.count_nonzero(np.isinf(values)))
         self.outside += int(np.count_nonzero(~finite & ~same))
         self.unwritten += int(np.count_nonzero(unwritten(a) | unwritten(b)))
         golden = self._golden.out[part.first : part.first + len(part.a)]
@@ -226,6 +240,8 @@ class _Totals:
             match_ratio=1.0 - self.mismatches / self.count if self.count else 1.0,
             unwritten=self.unwritten,
             errors=(errors[0], None if self.b_is_golden else errors[1]),
+            nan=(self.nan[0], self.nan[1]),
+            infinite=(self.infinite[0], self.infinite[1]),
         )
 
     def _reason(self) -> str | None:
@@ -236,6 +252,11 @@ class _Totals:
             return text
         if self.count and self.nonfinite == self.count:
             return "every element is NaN or infinite: the comparison has no content"
+        if self.filled and self.filled_nonfinite == self.filled:
+            return (
+                f"every element with terms ({self.filled} of {self.count}) is NaN or infinite: "
+                "the comparison has no content"
+            )
         return None
 
 

@@ -53,7 +53,8 @@ class Comparison:
     ``max_ratio`` is the largest difference in units of the allowed one: the factor that would have passed.
     ``outside_1e_3`` counts elements outside rtol = atol = 1e-3, ``nonfinite`` those that are NaN or infinite
     on either side, ``unwritten`` those of ``a`` or ``b`` that still hold the sentinel.  ``errors`` are those
-    of ``a`` and ``b`` against the golden: None for the golden itself.
+    of ``a`` and ``b`` against the golden: None for the golden itself.  ``nan`` and ``infinite`` count the
+    elements of ``a`` and of ``b`` that are NaN, and infinite in float32.
     """
 
     a: str
@@ -72,6 +73,8 @@ class Comparison:
     match_ratio: float = 0.0
     unwritten: int = 0
     errors: tuple[Errors | None, Errors | None] = (None, None)
+    nan: tuple[int, int] = (0, 0)
+    infinite: tuple[int, int] = (0, 0)
 
     @property
     def error_ratio(self) -> Errors | None:

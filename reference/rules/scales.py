@@ -1,4 +1,4 @@
-"""Rules that read arrays: scale words, E8M0 bytes, bias, shared input.  They import NumPy when called."""
+"""Rules that read arrays: scale words, E8M0 bytes, bias, shared input, logit.  NumPy comes when called."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from reference.problem import ProblemError
 from reference.rules.build import row
 from reference.rules.call import Call
-from reference.rules.model import MX, MXA8W4, W4A8, Finding, Findings, Rule, one
+from reference.rules.model import EVERYWHERE, MX, MXA8W4, W4A8, Finding, Findings, Rule, one
 from reference.rules.routing import Routing
 
 if TYPE_CHECKING:
@@ -217,6 +217,23 @@ def check_shared_finite(call: Call) -> Findings:
     return one("shared_input", "finite values with weight 0", f"{count} of {bits.size} are inf or NaN", hint)
 
 
+def check_logit_finite(call: Call) -> Findings:
+    """NaN and infinities among the logits of processed rows; those behind them are never read."""
+    import numpy as np
+
+    logit = read_array(call, "logit", "float32")
+    if logit is None or logit.size == 0:
+        return None
+    routing: Routing = call.routing
+    read = logit.reshape(-1)[: routing.total if routing.sound else None]
+    wrong = np.flatnonzero(~np.isfinite(read.astype(np.float64)))
+    if not wrong.size:
+        return None
+    got = f"{float(read[wrong[0]])} at {wrong[0]} ({wrong.size} of {read.size})"
+    hint = "the whole row becomes NaN or inf, and with it the row of out that it is added into"
+    return one("logit", "finite values", got, hint)
+
+
 _warning = partial(row, level="warning", status=0, stage="values")
 _VECTOR = "quantisation vector: sign, 8 exponent and 10 mantissa bits"
 _OCP = "OCP MX 1.0: E8M0 255 is NaN"
@@ -289,6 +306,15 @@ RULES: tuple[Rule, ...] = (
         check_shared_finite,
         "kernels multiply without a short cut",
         (*W4A8, *MX, *MXA8W4),
+        94,
+    ),
+    _warning(
+        "logit-finite",
+        "logit of processed rows is finite",
+        "values",
+        check_logit_finite,
+        "kernels multiply without a short cut",
+        EVERYWHERE,
         94,
     ),
 )

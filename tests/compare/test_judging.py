@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from reference import Golden, compare, golden, make_case
+from reference import Golden, Operands, compare, golden, make_case
 from reference.judging import C, Judge
 from reference.sentinel import fill_with_sentinel, sentinel_filled, unwritten
 
@@ -120,6 +120,43 @@ def test_nothing_finite_has_no_content() -> None:
     comparison = compare(np.full((2, 2), NAN), np.full((2, 2), NAN), made(np.full((2, 2), NAN)))
     assert comparison.verdict == "FAIL"
     assert "no content" in str(comparison.reason)
+
+
+def test_rows_without_terms_are_no_content() -> None:
+    """Row 1 is 0 whatever the operands hold; row 0 has all the terms, and only NaN and inf on both sides."""
+    values = [[NAN, INF, NAN], [0.0, 0.0, 0.0]]
+    reference = replace(made(values), terms=np.array([4, 0]))
+    comparison = compare(np.array(values), reference.out, reference)
+    assert comparison.verdict == "FAIL"
+    assert comparison.reason == (
+        "every element with terms (3 of 6) is NaN or infinite: the comparison has no content"
+    )
+    assert (comparison.nan, comparison.infinite) == ((2, 2), (1, 1))
+
+
+def test_one_finite_element_with_terms_is_content() -> None:
+    values = [[NAN, 2.0, NAN], [0.0, 0.0, 0.0]]
+    reference = replace(made(values), terms=np.array([4, 0]))
+    assert compare(np.array(values), reference.out, reference).verdict == "PASS"
+
+
+def test_nan_and_infinite_elements_are_counted_by_side() -> None:
+    """1e39 is infinite in float32."""
+    reference = made([[NAN, 1.0, INF, 1.0]])
+    comparison = compare(np.array([[NAN, NAN, 1e39, 1.0]]), reference.out, reference)
+    assert (comparison.nan, comparison.infinite, comparison.nonfinite) == ((2, 1), (1, 1), 3)
+    written = comparison.to_json()
+    assert (list(written["nan"]), list(written["infinite"])) == ([2, 1], [1, 1])
+
+
+def test_a_call_whose_logits_are_nan_does_not_pass() -> None:
+    """c10 has a row of out without terms: 288 of its 360 elements are NaN, the other 72 are 0."""
+    operands = make_case("c10")
+    arrays = {**operands.arrays, "logit": np.full(operands.arrays["logit"].shape, NAN, np.float32)}
+    reference = golden(Operands(operands.problem, arrays), magnitudes=True)
+    comparison = compare(reference.out.astype(np.float32), reference.out, reference)
+    assert (comparison.verdict, comparison.nan) == ("FAIL", (288, 288))
+    assert "288 of 360" in str(comparison.reason)
 
 
 def test_exact_data_match_bit_for_bit() -> None:

@@ -154,6 +154,21 @@ def test_weight_0_does_not_hide_a_shared_input_that_is_not_finite(
     ]
 
 
+@pytest.mark.parametrize(("value", "shown"), [(np.nan, "nan"), (-np.inf, "-inf")])
+def test_a_logit_that_is_not_finite_is_a_warning(calls: SimpleNamespace, value: float, shown: str) -> None:
+    logit = np.array([0.5, value, 1.0, value], np.float32)
+    assert said(calls, {"logit": np.ones(4, np.float32)}) == []
+    assert said(calls, {"logit": logit}) == [
+        f"warning: logit values: expected finite values, got {shown} at 1 (2 of 4); the whole row becomes NaN or inf, and "
+        "with it the row of out that it is added into [logit-finite]"
+    ]
+
+
+def test_a_logit_behind_the_processed_rows_is_never_read(calls: SimpleNamespace) -> None:
+    values = {"logit": np.array([1, 1, 1, np.nan], np.float32), "group_list": [2, 1]}
+    assert [line.split("[")[1] for line in said(calls, values)] == ["unassigned-rows]"]
+
+
 def e8m0(shape: tuple[int, ...], byte: int = 127) -> Array:
     return np.full(shape, byte, np.uint8).view(ml_dtypes.float8_e8m0fnu)
 
