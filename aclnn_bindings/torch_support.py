@@ -144,17 +144,21 @@ def in_place(inputs: Mapping[str, Any]) -> dict[str, Any]:
 
 def current_stream(tensor: Any) -> int:
     """Address of torch_npu's current stream on the tensor's device, after its host queue was handed over."""
-    return _stream_reader()(tensor.device.index)
+    index, npu = tensor.device.index, import_torch().npu
+    if npu.current_device() == index:
+        return _stream_reader()(index)
+    with npu.device(index):  # whatever stream is asked for, torch_npu hands over its current device's queue
+        return _stream_reader()(index)
 
 
 @cache
 def _stream_reader() -> Callable[[int], int]:
     """torch_npu's own short way to a stream's address, which its compiled code takes; else the public one."""
-    torch = import_torch()
+    npu = import_torch().npu
     try:
         reader: Callable[[int], int] = importlib.import_module("torch_npu._C")._npu_getCurrentRawStream
     except (ImportError, AttributeError):
-        return lambda index: int(torch.npu.current_stream(index).npu_stream)
+        return lambda index: int(npu.current_stream(index).npu_stream)
     return reader
 
 

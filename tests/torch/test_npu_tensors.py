@@ -43,7 +43,7 @@ def test_only_the_atlas_kernel_consumes_x1_when_it_may(seen: Any) -> None:
 
 
 def test_repeated_calls_find_their_device_from_any_thread(seen: Any) -> None:
-    assert seen["again, from another device"] == [True, [True] * 3, 1]
+    assert seen["again, from another device"] == [True, 1]
     assert seen["again, in threads"] == [True] * 8
 
 
