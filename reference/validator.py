@@ -6,6 +6,7 @@ what the operator accepts and computes into nonsense.  The rules are rows of :mo
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 _INPUTS = frozenset(INPUTS)
+#: Arguments whose values may be lists.
+_LISTS = ("group_list", "row_index")
 LEVELS: tuple[Level, ...] = ("rejected", "hazard", "undocumented", "warning")
 _LEVEL_ORDER = {level: position for position, level in enumerate(LEVELS)}
 #: Rules that read e, k or n from x2.
@@ -196,10 +199,11 @@ def validate(
 ) -> Report:
     """Judge one call.
 
-    ``values`` maps arguments to their data: lists of int for ``group_list`` and ``row_index``, or NumPy
-    arrays in the device layout for any argument.  ``check_bias`` also recomputes ``8*sum_k(w*scale)`` from
-    the weights (W4A8, one pass over x2).  Never raises for a wrong call; ``ProblemError`` where values do
-    not fit their arguments.
+    ``values`` maps arguments to their data: lists of int for ``group_list`` and ``row_index``; for any
+    argument NumPy arrays or torch tensors in the device layout (tensors on a device are copied to the host);
+    None where nothing is known.  ``check_bias`` also recomputes ``8*sum_k(w*scale)`` from the weights (W4A8,
+    one pass over x2).  Never raises for a wrong call; ``ProblemError`` where values do not fit their
+    arguments, ``TypeError`` where ``values`` is no mapping.
     """
     if not isinstance(problem, Problem):
         raise TypeError(
@@ -207,10 +211,9 @@ def validate(
         )
     call = Call(problem)
     sequence = SEQUENCES[call.path]
+    if values is not None:
+        values = _host_values(values)
     if values:
-        if not values.keys() <= _INPUTS:
-            unknown = sorted(set(values) - _INPUTS)[0]
-            raise ProblemError(f"values: argument {unknown!r} is unknown; known: {', '.join(INPUTS)}")
         call.values = values
         call.routing = Routing(call, values)
     collector: _Collector | None = None
@@ -241,6 +244,30 @@ def validate(
     if call.path == "mxa8w4" and not call.x2_transposed:
         collector.set_aside(_FROM_X2, "x2 is not transposed")
     return collector.report()
+
+
+def _host_values(values: Any) -> Mapping[str, Any]:
+    """``values`` with torch tensors as arrays on the host."""
+    if not isinstance(values, Mapping):
+        raise TypeError(
+            f"values: expected a mapping of arguments to their data, got {type(values).__name__}; "
+            'for example {"group_list": [3, 5]}'
+        )
+    if not values.keys() <= _INPUTS:
+        unknown = sorted(map(str, set(values) - _INPUTS))[0]
+        raise ProblemError(f"values: argument {unknown!r} is unknown; known: {', '.join(INPUTS)}")
+    for name, value in values.items():
+        if name not in _LISTS and value is not None and not hasattr(value, "dtype"):
+            raise ProblemError(
+                f"values {name}: expected a NumPy array or a torch tensor, got {type(value).__name__}"
+            )
+    if "torch" not in sys.modules:
+        return values
+    from reference.torch_tensors import array_of, is_tensor  # imports NumPy
+
+    return {
+        name: array_of(name, value.cpu()) if is_tensor(value) else value for name, value in values.items()
+    }
 
 
 def _value_checks(

@@ -230,6 +230,19 @@ def test_arrays_of_another_size_are_no_call(calls: SimpleNamespace) -> None:
         said_of_mx(calls, {"scale": e8m0((4,))})
 
 
+def test_values_that_are_no_mapping_are_refused_with_what_is_expected(calls: SimpleNamespace) -> None:
+    for wrong, kind in (([1], "list"), (3, "int"), ([], "list")):
+        with pytest.raises(
+            TypeError, match=f"values: expected a mapping of arguments to their data, got {kind}"
+        ):
+            validate(calls.w4a8(), wrong)  # type: ignore[arg-type]
+
+
+def test_a_list_for_an_argument_that_needs_an_array_is_refused(calls: SimpleNamespace) -> None:
+    with pytest.raises(ProblemError, match="values bias: expected a NumPy array or a torch tensor, got list"):
+        validate(calls.w4a8(), {"bias": [0.0]})
+
+
 def test_every_rule_on_arrays_is_met_here() -> None:
     text = Path(__file__).read_text(encoding="utf-8")
     others = {rule.id for rule in routing.RULES}
