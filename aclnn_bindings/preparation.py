@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Mapping
 from functools import cached_property, lru_cache
-from math import prod
+from math import copysign, prod
 from typing import Any
 
 from aclnn_bindings.arguments import carrier_of, check_layout
@@ -148,6 +149,7 @@ def _share(nbytes: Mapping[str, int]) -> tuple[dict[str, int], int]:
 
 
 _recent: dict[int, tuple[Problem, Preparation]] = {}
+_lock = threading.Lock()
 
 
 def prepare(problem: Problem) -> Preparation:
@@ -155,13 +157,15 @@ def prepare(problem: Problem) -> Preparation:
     kept = _recent.get(id(problem))
     if kept is not None and kept[0] is problem:  # the same object: quicker than comparing its hash
         return kept[1]
-    preparation = _prepare(problem)
-    if len(_recent) >= _KEPT:
-        _recent.pop(next(iter(_recent)), None)
-    _recent[id(problem)] = (problem, preparation)
+    # weights 0.0 and -0.0 are equal and give other signs
+    preparation = _prepare(problem, copysign(1.0, problem.attributes.shared_input_weight))
+    with _lock:
+        if len(_recent) >= _KEPT:
+            del _recent[next(iter(_recent))]
+        _recent[id(problem)] = (problem, preparation)
     return preparation
 
 
 @lru_cache(maxsize=_KEPT)
-def _prepare(problem: Problem) -> Preparation:
+def _prepare(problem: Problem, weight_sign: float) -> Preparation:
     return Preparation(problem)

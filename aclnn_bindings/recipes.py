@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -37,9 +38,10 @@ class Recipe:
 
 
 _recipes: dict[Any, Recipe] = {}
+_lock = threading.Lock()
 
 
-def key_of(values: Sequence[Any], scalars: tuple[Any, ...], dtypes: Any, *rest: Any) -> Any:
+def key_of(values: Sequence[Any], scalars: tuple[Any, ...], dtypes: Any, options: tuple[Any, ...]) -> Any:
     """Everything that a call depends on but its data: the layouts of ``values``, and the rest as it is.
 
     None for a call with anything but NumPy arrays and tensors on one NPU, which is worked out each time.
@@ -66,7 +68,7 @@ def key_of(values: Sequence[Any], scalars: tuple[Any, ...], dtypes: Any, *rest: 
             return None
         dtypes = tuple(dtypes.items())
     # 1 and True are equal and not the same
-    return tuple(layouts), npu, scalars, tuple(map(type, scalars)), dtypes, rest
+    return tuple(layouts), npu, scalars, tuple(map(type, scalars)), dtypes, options
 
 
 def recall(key: Any) -> Recipe | None:
@@ -79,12 +81,13 @@ def recall(key: Any) -> Recipe | None:
 
 def keep(key: Any, recipe: Recipe) -> None:
     """Keep ``recipe`` for the next call with the same key."""
-    try:
-        _recipes[key] = recipe
-    except TypeError:  # see recall
-        return
-    if len(_recipes) > _LIMIT:
-        _recipes.pop(next(iter(_recipes)), None)
+    with _lock:
+        try:
+            _recipes[key] = recipe
+        except TypeError:  # see recall
+            return
+        if len(_recipes) > _LIMIT:
+            del _recipes[next(iter(_recipes))]
 
 
 def views_of(given: Mapping[str, Any], inputs: Mapping[str, Any]) -> dict[str, np.dtype[Any]] | None:

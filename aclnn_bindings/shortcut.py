@@ -61,6 +61,7 @@ class _Shortcut:
 
     def _make(self, context: DeviceContext, resources: Resources, call: Any) -> None:
         """Make the call with what it borrowed, and return that."""
+        context.sweep()
         call.stream = resources.stream.pointer
         try:
             self._run(resources, call)
@@ -81,17 +82,19 @@ class _Shortcut:
             call.block = resources.memory(self._block_bytes).address
         if self._x1_bytes:
             call.x1Copy = resources.memory(self._x1_bytes).address
+        size = self._workspace_size  # another thread may raise it meanwhile
         while True:
-            if self._workspace_size:
-                call.workspace = resources.memory(self._workspace_size).address
-                call.workspaceSize = self._workspace_size
+            if size:
+                call.workspace = resources.memory(size).address
+                call.workspaceSize = size
             with library.soc_scope():
                 status = lib.gmmfr_run(library.functions.table, self._kind, call)
             if call.step == lib.GMMFR_DONE:
                 return
             if status or call.step != lib.GMMFR_WORKSPACE:
                 self._fail(resources, call, status)
-            self._workspace_size = int(call.workspaceSize)
+            size = int(call.workspaceSize)
+            self._workspace_size = max(self._workspace_size, size)
 
     def _fail(self, resources: Resources, call: Any, status: int) -> NoReturn:
         """Raise the exception for the step that failed."""

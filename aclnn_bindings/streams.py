@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from aclnn_bindings._acl import ffi
@@ -53,5 +54,6 @@ class StreamPool:
 
     def clear(self) -> None:
         """Destroy the idle streams."""
-        while self._idle:
-            self._idle.pop().close()
+        with suppress(IndexError):  # another thread may take the last one
+            while True:
+                self._idle.pop().close()

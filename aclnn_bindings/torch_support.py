@@ -132,6 +132,11 @@ def as_source(name: str, value: Source, spec: TensorSpec | None) -> Array | Devi
 def _address_of(name: str, tensor: Any) -> DeviceAddress:
     if tensor.device.type != "npu":
         raise ValueError(f"{name}: expected a tensor on the CPU or an NPU, got one on {tensor.device}")
+    if tensor.is_neg():
+        raise ValueError(
+            f"{name}: expected values as they lie in memory, got a view that negates them; "
+            "pass tensor.resolve_neg()"
+        )
     return DeviceAddress(tensor.untyped_storage().data_ptr(), owner=tensor)
 
 

@@ -102,9 +102,9 @@ def describe_tensor(name: str, tensor: Any, hint: str | None = None) -> TensorSp
 
 
 def npu_layout(tensor: Any) -> tuple[Any, ...]:
-    """Everything about an NPU tensor but its device that :func:`describe_tensor` looks at."""
+    """Everything about an NPU tensor but its device that a call of it depends on, beside its data."""
     shape = tensor.shape
-    layout = shape, tensor.stride(), tensor.storage_offset(), tensor.dtype
+    layout = shape, tensor.stride(), tensor.storage_offset(), tensor.dtype, tensor.is_neg()
     return (*layout, _format_reader()(tensor)) if len(shape) > 1 else layout
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
+from time import monotonic
 from typing import Any
 
 import numpy as np
@@ -13,10 +14,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import aclnn_bindings.operator as operator_module
-from aclnn_bindings import RejectedError, recipes, simulator
+from aclnn_bindings import RejectedError, SynchronizeTimeoutError, recipes, simulator
 from aclnn_bindings import grouped_matmul_finalize_routing_v3 as operator
 from aclnn_bindings.functions import PHASES
 from aclnn_bindings.preparation import Preparation
+from aclnn_bindings.resources import Resources
 from aclnn_bindings.routing_check import is_plain
 from reference import InvalidProblemError, ProblemError, validate
 from reference.cases import Case
@@ -227,6 +229,55 @@ def test_more_workspace_is_taken_when_phase_one_asks_for_it(no_recipes: dict[Any
     recipe.shortcut._workspace_size = 512
     np.testing.assert_array_equal(operator(**arguments(operands)), right)
     assert recipe.shortcut._workspace_size == needed
+
+
+def test_workspace_and_its_size_are_one_even_where_another_thread_raises_it(
+    no_recipes: dict[Any, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    operands = MX.make()
+    right = operator(**arguments(operands))
+    (recipe,) = no_recipes.values()
+    shortcut, memory = recipe.shortcut, Resources.memory
+    needed, shortcut._workspace_size = shortcut._workspace_size, 512
+
+    def interrupted(resources: Resources, nbytes: int) -> Any:
+        shortcut._workspace_size = needed  # as another thread would that phase 1 asked for more
+        return memory(resources, nbytes)
+
+    monkeypatch.setattr(Resources, "memory", interrupted)
+    np.testing.assert_array_equal(operator(**arguments(operands)), right)
+
+
+def test_what_timed_out_is_given_back_by_the_next_quick_call() -> None:
+    small, large = MX.make(), Case("large", "mxfp8", 64, 2048, 2048, 2, 32).make()
+    library = simulator(small.problem.platform_row.default_soc)
+    operator(**arguments(small))
+    with pytest.raises(SynchronizeTimeoutError):
+        operator(**arguments(large, timeout=1e-3))
+    deadline = monotonic() + 60
+    while library.memory_stats().in_use and monotonic() < deadline:
+        operator(**arguments(small))
+    assert library.memory_stats().in_use == 0
+
+
+@pytest.mark.parametrize("wrong", [[1.0], [True], (1.0,), (True,)])
+def test_tuning_values_of_another_type_are_refused_after_right_ones(wrong: Any) -> None:
+    operands = Case("w4a8", "w4a8", 8, 256, 128, 2, 4, platform="atlas_a2").make()
+    for _ in range(2):
+        operator(**arguments(operands, tuning_config=[1]))
+    with pytest.raises(ProblemError, match="tuning_config"):
+        operator(**arguments(operands, tuning_config=wrong))
+
+
+def test_the_sign_of_a_zero_weight_counts_whatever_came_before() -> None:
+    operands = MX.make()
+    group_list = np.zeros(2, np.int64)  # no row is computed: out is the shared input times the weight
+    shared = np.ones_like(operands.arrays["shared_input"])
+    for weight in (0.0, -0.0, 0.0, -0.0):
+        out = operator(
+            **arguments(operands, group_list=group_list, shared_input=shared, shared_input_weight=weight)
+        )
+        assert (np.signbit(out[1:3]) == np.signbit(weight)).all()
 
 
 def test_bytes_get_their_type_again_from_the_memory(plans: list[Any]) -> None:

@@ -65,6 +65,11 @@ def test_operands_keep_the_tensors_beside_their_copies(seen: Any) -> None:
     [
         ("update", "logit: update copies from the host; use device memory in place with bind()"),
         ("bind host", "logit: bind takes device memory; give host data with update()"),
+        (
+            "negated",
+            "logit: expected values as they lie in memory, got a view that negates them; "
+            "pass tensor.resolve_neg()",
+        ),
         ("two devices", "tensors: expected all NPU tensors on one device, got npu:0, npu:1"),
     ],
 )

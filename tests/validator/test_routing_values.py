@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from decimal import Decimal
 from types import SimpleNamespace
 from typing import Any
 
@@ -211,7 +212,8 @@ def test_values_that_are_no_integers_are_refused_not_rounded(
     calls: SimpleNamespace, name: str, length: int
 ) -> None:
     problem = calls.mx(m=length, e=length, batch=2, shared=2)
-    for wrong in ([0.5] * length, np.full(length, 0.5), ["0"] * length):
+    no_sum = [np.zeros(2), *[np.zeros(3)] * (length - 1)]
+    for wrong in ([0.5] * length, np.full(length, 0.5), ["0"] * length, [Decimal("sNaN")] * length, no_sum):
         with pytest.raises(ProblemError, match=f"values {name}: expected a list of int, got"):
             validate(problem, {name: wrong})
     assert validate(problem, {name: [np.int64(0)] * length}).ok

@@ -92,6 +92,8 @@ with ThreadPoolExecutor(4) as pool:
 mixed = {**call, "logit": call["logit"].cpu(), "group_list": call["group_list"].cpu().numpy()}
 result = grouped_matmul_finalize_routing_v3(**mixed, **scalars, batch=batch)
 seen["mixed"] = [str(result.device), close(result)]
+negated = {**call, "logit": torch._neg_view(call["logit"])}
+seen["negated"] = message(lambda: grouped_matmul_finalize_routing_v3(**negated, **scalars, batch=batch))
 moved = {**call, "logit": call["logit"].to("npu:1")}
 seen["two devices"] = message(lambda: grouped_matmul_finalize_routing_v3(**moved, **scalars, batch=batch))
 elsewhere = {name: tensor.to("npu:1") for name, tensor in call.items()}
