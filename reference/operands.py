@@ -22,6 +22,7 @@ from reference.problem import (
     TensorSpec,
     compact_strides,
 )
+from reference.rules.call import Call
 from reference.torch_tensors import array_of, describe_tensor, is_device_tensor, is_tensor
 
 Array = NDArray[Any]
@@ -186,7 +187,7 @@ def _rows_of_out(batch: Any) -> int:
 
 
 def _describe_out(problem: Problem, batch: int | None, out: Any) -> TensorSpec:
-    """The output's description: from the array, from ``batch``, or m rows of float32."""
+    """The output's description: from the array, from ``batch``, or as the call asks for it."""
     if is_device_tensor(out):
         spec = describe_tensor("out", out)
         if batch is not None and spec.shape[:1] != (batch,):
@@ -201,12 +202,26 @@ def _describe_out(problem: Problem, batch: int | None, out: Any) -> TensorSpec:
         strides = element_strides(array)
         compact = strides == compact_strides(array.shape)
         return TensorSpec(tuple(array.shape), dtype, strides=None if compact else strides)
-    try:
-        rows = problem.m if batch is None else batch
-        columns = problem.n
-    except (ProblemError, IndexError):  # a broken call: the validator says what is wrong with x1 and x2
-        rows, columns = batch or 0, 0
+    return _expected_out(problem, batch)
+
+
+def _expected_out(problem: Problem, batch: int | None) -> TensorSpec:
+    """The out that the rules expect of this call, also of a broken one: nobody passed it, so no rule may
+    find fault with it.  Extents that x1 and x2 do not tell come from the other arguments."""
+    call = Call(problem)
+    rows = call.m if batch is None else batch
+    if rows is None:
+        rows = _first_extent(problem, 0, "x1", "pertoken_scale", "logit", "row_index")
+    columns = call.n
+    if columns is None:
+        columns = _first_extent(problem, -1, "shared_input", "bias", "x2")
     return TensorSpec((rows, columns), "float32")
+
+
+def _first_extent(problem: Problem, axis: int, *names: str) -> int:
+    """The length of ``axis`` in the first of the arguments that is there and has axes; 1 where none is."""
+    shapes = [spec.shape for name in names if (spec := problem.arguments[name]) is not None and spec.shape]
+    return shapes[0][axis] if shapes else 1
 
 
 def _refuse_odd_layout(out: Array) -> None:

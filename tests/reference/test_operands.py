@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 
 import aclnn_bindings
-from reference import Operands, ProblemError, make_case
+from reference import Operands, Problem, ProblemError, make_case
+from reference.validator import validate
 
 W0 = dict(make_case("w0").arrays)
 
@@ -108,3 +109,43 @@ def test_a_call_can_be_copied_and_pickled() -> None:
         assert all((again.arrays[name] == call.arrays[name]).all() for name in call.arrays)
         with pytest.raises(TypeError):
             again.arrays["x1"] = None
+
+
+def guessed_out(**changes: Any) -> tuple[int, ...]:
+    """The shape of an out that nobody passed, after looking that no rule finds fault with it."""
+    problem = Problem.from_arrays(**{"platform": "atlas_a2", **W0, **changes})
+    found = [violation.message for violation in validate(problem).violations]
+    assert [message for message in found if message.startswith("out")] == []
+    return problem.spec("out").shape
+
+
+@pytest.mark.parametrize(
+    ("changes", "shape"),
+    [
+        ({}, (4, 128)),
+        ({"batch": 2}, (2, 128)),
+        ({"transpose_x2": True}, (4, 128)),
+        ({"platform": "ascend950"}, (4, 16)),
+        ({"platform": "ascend950", "transpose_x2": True}, (4, 256)),
+        ({"x1": None}, (4, 128)),
+        ({"x2": None}, (4, 128)),
+        ({"x1": np.zeros(256, np.int8)}, (256, 128)),
+        ({"x1": np.int8(1), "x2": np.int32(1)}, (4, 128)),
+    ],
+    ids=[
+        "the call as it is",
+        "rows given",
+        "a flag that A2/A3 refuses",
+        "words of another platform",
+        "both",
+        "no x1",
+        "no x2",
+        "x1 of rank 1",
+        "scalars",
+    ],
+)
+def test_an_out_that_nobody_passed_is_never_what_is_wrong(
+    changes: dict[str, Any], shape: tuple[int, ...]
+) -> None:
+    """W0: x1 (4, 256), x2 (2, 256, 16) words of eight INT4 values, so n = 128; Ascend 950 has no words."""
+    assert guessed_out(**changes) == shape
