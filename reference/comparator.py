@@ -17,7 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from reference.comparison import Comparison, Errors, Position, json_number, quotient
 from reference.golden_operator import Golden
-from reference.judging import HUGE, C, Criterion, Judge, Judgement
+from reference.judging import EQUAL, HUGE, C, Criterion, Judge, Judgement
 from reference.sentinel import unwritten
 
 __all__ = ["C", "Comparison", "Errors", "Position", "compare", "json_number"]
@@ -215,7 +215,8 @@ class _Totals:
             row, column = divmod(place, part.ratio.shape[1])
             ratio, bound = float(flat[place]), float(part.bound[row, column])
             values = float(part.a[row, column]), float(part.b[row, column])
-            self.worst.append(Position(part.first + row, column, *values, bound, ratio))
+            allowed = bound if bound > EQUAL else 0.0
+            self.worst.append(Position(part.first + row, column, *values, allowed, ratio))
         self.worst.sort(key=lambda entry: (-entry.ratio, entry.row, entry.column))
         del self.worst[_WORST:]
 

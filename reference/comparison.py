@@ -12,7 +12,8 @@ import numpy as np
 class Position:
     """One element: where, both values, the allowed difference and the difference in units of it.
 
-    ``rows`` are the rows of x1 that were added into this row of out, ``experts`` theirs (the first 16).
+    ``bound`` is 0 where both must be equal.  ``rows`` are the rows of x1 that were added into this row of
+    out, ``experts`` theirs (the first 16).
     """
 
     row: int
@@ -23,6 +24,11 @@ class Position:
     ratio: float
     rows: tuple[int, ...] = ()
     experts: tuple[int, ...] = ()
+
+    @property
+    def distance(self) -> str:
+        """The difference in units of the allowed one, in words; ``must be equal`` where none is allowed."""
+        return f"{self.ratio:.3g} × the bound {self.bound:.3g}" if self.bound else "must be equal"
 
     def to_json(self) -> dict[str, Any]:
         """The element as JSON, with the float32 bit patterns of both values."""
@@ -75,6 +81,16 @@ class Comparison:
     errors: tuple[Errors | None, Errors | None] = (None, None)
     nan: tuple[int, int] = (0, 0)
     infinite: tuple[int, int] = (0, 0)
+
+    @property
+    def remedy(self) -> str:
+        """What would have passed, in words: how much wider a bound, or none."""
+        if np.isfinite(self.max_ratio):
+            return f"a bound {self.max_ratio:.3g} times as wide would have passed"
+        beyond = [position for position in self.worst if not np.isfinite(position.ratio)]
+        if beyond and all(not position.bound for position in beyond):
+            return "no bound passes: what leaves no room for rounding must be equal"
+        return "no bound passes"
 
     @property
     def error_ratio(self) -> Errors | None:

@@ -32,6 +32,8 @@ _UNDERFLOW = 2.0**-149
 _TINY = 1e-150
 #: Ratios beyond this come from a bound of zero: they order errors, and mean infinity.
 HUGE = 1e100
+#: Bounds up to this are that addend alone: the values must be equal.
+EQUAL = 2 * _TINY
 #: Elements judged at a time: their temporaries stay in the processor's cache.
 _CHUNK = 1 << 16
 

@@ -176,6 +176,23 @@ def test_integer_cases_are_exact(name: str) -> None:
     assert (comparison.verdict, comparison.max_ratio) == ("FAIL", INF)
 
 
+def test_where_nothing_rounds_values_must_be_equal() -> None:
+    reference = made([[3.0, 4.0]], magnitude=100.0, exact=True)
+    comparison = compare(np.array([[3.0, 5.0]]), reference.out, reference)
+    assert (comparison.worst[0].bound, comparison.worst[0].distance) == (0.0, "must be equal")
+    assert comparison.remedy == "no bound passes: what leaves no room for rounding must be equal"
+
+
+def test_what_would_have_passed_is_said_of_a_bound() -> None:
+    """|8 - 4| = 4 is 3.2 times 0.25 + 0.25 · 4 = 1.25; a NaN on one side passes with no bound."""
+    reference = made([[4.0]])
+    comparison = compare([[8.0]], reference.out, reference, criterion="rtol", rtol=0.25, atol=0.25)
+    assert comparison.worst[0].distance == "3.2 × the bound 1.25"
+    assert comparison.remedy == "a bound 3.2 times as wide would have passed"
+    one_sided = compare([[NAN]], reference.out, reference)
+    assert one_sided.remedy == "no bound passes"
+
+
 @pytest.mark.parametrize("name", ["c2", "c4", "c10", "c12", "c14", "c16", "c18_w4a8", "c18_mxfp8"])
 def test_quantised_data_are_not_exact(name: str) -> None:
     assert not golden(make_case(name), magnitudes=True).exact
