@@ -81,6 +81,9 @@ class Violation(NamedTuple):
         topic = f" {self.topic}" if self.topic else ""
         return f"{self.argument}{topic}: expected {self.expected}, got {self.got}{hint} [{self.rule}]"
 
+    def __str__(self) -> str:
+        return f"{self.level}: {self.message}"
+
     def to_json(self) -> dict[str, Any]:
         """The object of a report's JSON."""
         return {name: value for name, value in self._asdict().items() if name != "topic"}
@@ -107,6 +110,12 @@ class Report(NamedTuple):
     status: int
     violations: tuple[Violation, ...]
     unchecked: tuple[str, ...]
+
+    def __str__(self) -> str:
+        """The status, and one line for each violation and each rule that could not be checked."""
+        lines = [f"phase 1 returns {self.status} {self.status_name}"]
+        lines += [str(violation) for violation in self.violations] or ["no violation"]
+        return "\n  ".join([*lines, *(f"unchecked: {rule}" for rule in self.unchecked)])
 
     @property
     def status_name(self) -> str:

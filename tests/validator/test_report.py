@@ -52,6 +52,28 @@ def test_the_error_names_status_and_all_refused_violations(calls: SimpleNamespac
     )
 
 
+def test_a_report_reads_as_lines(calls: SimpleNamespace) -> None:
+    report = validate(calls.mx(scale=(2, 64, 2, 2), logit=None, x1=(8,)))
+    assert str(report).startswith("phase 1 returns 161001 ACLNN_ERR_PARAM_NULLPTR\n  rejected: ")
+    lines = str(report).split("\n  ")
+    assert lines[1:] == [
+        *(f"{violation.level}: {violation.message}" for violation in report.violations),
+        *(f"unchecked: {entry}" for entry in report.unchecked),
+    ]
+    assert len(report.violations) > 1
+    assert report.unchecked
+    assert "Violation(" not in str(report)
+
+
+def test_a_violation_is_one_line(calls: SimpleNamespace) -> None:
+    violation = validate(calls.mx(scale=(2, 64, 2, 2))).violations[0]
+    assert str(violation) == (
+        "rejected: scale shape: expected (2, 2, 64, 2), got (2, 64, 2, 2); x2 is not transposed, so the "
+        "scale must not be either [scale-shape]"
+    )
+    assert str(validate(calls.mx())) == "phase 1 returns 0 ACLNN_SUCCESS\n  no violation"
+
+
 def test_a_hazard_is_raised_although_phase_one_accepts(calls: SimpleNamespace) -> None:
     with pytest.raises(InvalidProblemError, match=r"^phase 1 accepts this call; 1 violation:\n  x2 offset: "):
         validate(calls.w4a8(x2={"offset": 8})).raise_for_violations()
