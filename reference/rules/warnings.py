@@ -4,9 +4,22 @@ from __future__ import annotations
 
 from functools import partial
 
+from reference.acl import PRIVATE_FORMATS
 from reference.rules.build import row
 from reference.rules.call import Call
-from reference.rules.model import EVERYWHERE, MX, ON_950, W4A8, Finding, Findings, Rule, describe, one, show
+from reference.rules.model import (
+    EVERYWHERE,
+    MX,
+    ON_950,
+    W4A8,
+    Finding,
+    Findings,
+    Rule,
+    describe,
+    describe_weight,
+    one,
+    show,
+)
 
 #: From here on a number rounds to infinity in float32: its largest value and half a step.
 _FLOAT_LIMIT = (2 - 2.0**-24) * 2.0**127
@@ -78,6 +91,21 @@ def check_shared_weight(call: Call) -> Findings:
     return one("shared_input_weight", "a finite float32", repr(weight), hint)
 
 
+def check_nd_storage(call: Call) -> Findings:
+    """x2 in a plain format whose storage is in blocks (..., 16, c), as FRACTAL_NZ has them."""
+    x2 = call.x2
+    if x2 is None or call.nz or x2.storage_shape is None or x2.format in PRIVATE_FORMATS:
+        return None
+    storage = x2.storage_shape
+    if len(storage) != len(x2.shape) + 2 or storage[-2] != 16:
+        return None
+    hint = (
+        f"storage in blocks (..., 16, {storage[-1]}) looks like FRACTAL_NZ, and {x2.format} is read row "
+        "by row: say FRACTAL_NZ if the data lies so, else leave storage_shape out"
+    )
+    return one("x2", f"{x2.format} storage", describe_weight(call), hint)
+
+
 def check_totals(call: Call) -> Findings:
     if call.attributes.group_list_type != 0:
         return None
@@ -123,6 +151,15 @@ RULES: tuple[Rule, ...] = (
         "op_api transpose test: raw strides",
         ON_950,
         81,
+    ),
+    _warning(
+        "nd-storage",
+        "x2 in a plain format has no FRACTAL_NZ storage",
+        "storage",
+        check_nd_storage,
+        "a guess from the description; op_api reads the format alone",
+        EVERYWHERE,
+        80,
     ),
     _warning(
         "shared-weight-finite",
