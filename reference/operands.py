@@ -23,7 +23,7 @@ from reference.problem import (
     compact_strides,
 )
 from reference.rules.call import Call
-from reference.torch_tensors import array_of, describe_tensor, is_device_tensor, is_tensor
+from reference.torch_tensors import array_of, carriers, describe_tensor, is_device_tensor, is_tensor
 
 Array = NDArray[Any]
 #: ml_dtypes that spend a byte on each 4-bit value; the device packs two in a byte.
@@ -315,7 +315,8 @@ def pack_nibbles(name: str, array: Array) -> Array:
     axis = packed_axis(array)
     if array.shape[axis] % 2:
         raise ProblemError(
-            f"{name}: axis {axis} has {array.shape[axis]} 4-bit values; expected an even number"
+            f"{name}: expected an even number of 4-bit values along axis {axis}, got {array.shape[axis]} in "
+            f"shape {list(array.shape)}: the device holds two in a byte; pad the axis with zeros"
         )
     codes = np.moveaxis(array.view(np.uint8), axis, -1)
     return np.moveaxis((codes[..., 0::2] & 0xF) | (codes[..., 1::2] << 4), -1, axis)
@@ -339,7 +340,7 @@ def _apply_hint(name: str, array: Array, hint: str | None) -> tuple[Array, str]:
     if hint == "float8_e8m0fnu" and array.dtype.kind == "f":
         return _encode_powers_of_two(name, array).view(carrier), hint
     raise ProblemError(
-        f"{name}: dtypes says {hint}, the array holds {array.dtype.name}; expected {carrier.name} or uint8"
+        f"{name}: dtypes says {hint}, the array holds {array.dtype.name}; expected {carriers(hint)}"
     )
 
 

@@ -120,10 +120,16 @@ def _element_format(name: str, tensor: Any, hint: str | None) -> str:
     carrier = numpy_dtype(hint)
     fits = kind in (hint, f"{hint}_x2") or (kind in ("uint8", "int8") and carrier.itemsize == 1)
     if not fits:
-        raise ProblemError(
-            f"{name}: dtypes says {hint}, the tensor holds {kind}; expected {carrier.name} or uint8"
-        )
+        raise ProblemError(f"{name}: dtypes says {hint}, the tensor holds {kind}; expected {carriers(hint)}")
     return hint
+
+
+def carriers(dtype: str) -> str:
+    """The types of arrays that values of format ``dtype`` come in, for messages."""
+    carrier = numpy_dtype(dtype)
+    if number_format(dtype).per_byte == 2:
+        return f"{dtype}, or uint8 with two values in a byte"
+    return f"{carrier.name} or uint8" if carrier.itemsize == 1 and carrier.name != "uint8" else carrier.name
 
 
 def _packed_axis(shape: list[int], strides: list[int]) -> int:

@@ -103,6 +103,12 @@ def check_transpose_x2(call: Call) -> Findings:
 def hint_platform(call: Call, spec: TensorSpec) -> str:
     """Name the platform that the dtype belongs to."""
     title = call.problem.platform_row.title
+    if call.on_950 and spec.dtype == "uint8":
+        name = "x1" if spec is call.x1 else "x2"
+        return (
+            f'say what the bytes hold: dtypes={{"{name}": "float4_e2m1fn"}} for two FP4 values in a byte, '
+            '"float8_e4m3fn" or "float8_e5m2" for FP8'
+        )
     if call.on_950:
         return f"{title} computes MXFP8 and MXFP4 here; int8 with INT4 weights (W4A8) is for Atlas A2/A3"
     if spec.dtype in MX_ELEMENTS:

@@ -109,9 +109,9 @@ def check_decreasing(call: Call) -> Findings:
         return None
     steps = enumerate(pairwise(routing.entries), start=1)
     places = [f"{after} after {before} at {index}" for index, (before, after) in steps if after < before]
-    hint = "a smaller total wraps to a huge row count"
-    if sum(routing.entries) == call.m:
-        hint += "; the entries sum to m: they look like counts, pass group_list_type 1"
+    sums_to_m = sum(routing.entries) == call.m
+    guess = "the entries sum to m: they look like counts," if sums_to_m else "are these counts already?"
+    hint = f"a smaller total wraps to a huge row count; {guess} counts are group_list_type 1"
     return one("group_list", "totals that never decrease (group_list_type 0)", _few(places), hint)
 
 
@@ -120,7 +120,13 @@ def check_total(call: Call) -> Findings:
     total, m = routing.total, call.m
     if total is None or m is None or total <= m:
         return None
-    hint = "rows outside x1 would be read, on Atlas A2/A3 also written"
+    hint = "rows outside x1 would be read, on Atlas A2/A3 also written: "
+    if call.attributes.group_list_type == 1:
+        hint += (
+            "pass the rows per expert of this x1; to_count() makes them of a cumsum, whose first entry stays"
+        )
+    else:
+        hint += "pass running totals that end at m or below; to_cumsum() makes them of rows per expert"
     entries = routing.entries or []
     if call.attributes.group_list_type == 1 and entries[-1] == m and sorted(entries) == entries:
         hint = "they never decrease and end at m: they look like a cumsum, which is group_list_type 0"

@@ -6,7 +6,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from reference.problem import ProblemError
-from reference.rules.build import row
+from reference.rules.build import join_hints, row
 from reference.rules.call import Call
 from reference.rules.model import EVERYWHERE, MX, MXA8W4, W4A8, Finding, Findings, Rule, one
 from reference.rules.routing import Routing
@@ -78,7 +78,12 @@ def check_decoded(call: Call) -> Findings:
     if not wrong.size:
         return None
     got = f"{decoded[wrong[0]]} at {wrong[0]} ({wrong.size} of {decoded.size})"
-    return one("scale", "finite factors of 0 or more", got, "NaN or inf spreads over the expert's column")
+    hints = []
+    if not np.isfinite(decoded).all():
+        hints.append("NaN or inf spreads over the expert's column")
+    if (decoded < 0).any():
+        hints.append("a negative factor turns the sign of its column: keep the sign in the weights")
+    return one("scale", "finite factors of 0 or more", got, join_hints(*hints))
 
 
 def check_low_bits(call: Call) -> Findings:
@@ -91,7 +96,10 @@ def check_low_bits(call: Call) -> Findings:
     lost = int(np.count_nonzero(words & np.uint64(0x1FFF)))
     if not lost:
         return None
-    hint = "the unit reads sign, exponent and 10 mantissa bits: relative error up to 2^-10"
+    hint = (
+        "the unit reads sign, exponent and 10 mantissa bits: relative error up to 2^-10; "
+        'pack_scale_int64(scale, rounding="nearest") halves it'
+    )
     return one("scale", "the low 13 bits 0", f"{lost} of {words.size} have more bits", hint)
 
 

@@ -158,8 +158,21 @@ def check_empty(call: Call) -> Findings:
         return None
     got = ", ".join(f"{name} {show(spec.shape)}" for name, spec in empty)
     got = f"{zeros}: {got}" if (zeros := call.zeros) else got
-    hint = "Atlas A2/A3 refuses empty tensors: skip the call on an idle rank"
-    return one(empty[0][0], "no axis of length 0", got, hint)
+    return one(
+        empty[0][0], "no axis of length 0", got, f"Atlas A2/A3 refuses empty tensors: {_way_out(call)}"
+    )
+
+
+def _way_out(call: Call) -> str:
+    """What to do instead of passing an empty tensor."""
+    if call.k == 0 or call.k2 == 0:
+        return "k is the length of each sum and cannot be 0; check the axes of x1 (m, k) and x2 (e, k, n/8)"
+    if call.zeros:
+        return "skip the call on an idle rank"
+    shared = call.shared_input
+    if shared is not None and 0 in shared.shape:
+        return "pass null for shared_input where there is nothing to share"
+    return "pass one entry per expert, column or row, as in the other arguments"
 
 
 # --- formats, tuning, inference

@@ -6,6 +6,7 @@ import copy
 import pickle
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 import pytest
 
@@ -149,3 +150,26 @@ def test_an_out_that_nobody_passed_is_never_what_is_wrong(
 ) -> None:
     """W0: x1 (4, 256), x2 (2, 256, 16) words of eight INT4 values, so n = 128; Ascend 950 has no words."""
     assert guessed_out(**changes) == shape
+
+
+def test_an_odd_number_of_unpacked_4_bit_values_says_how_to_go_on() -> None:
+    message = (
+        r"x1: expected an even number of 4-bit values along axis 1, got 7 in shape \[4, 7\]: the device "
+        "holds two in a byte; pad the axis with zeros"
+    )
+    with pytest.raises(ProblemError, match=message):
+        collect(x1=np.zeros((4, 7), ml_dtypes.float4_e2m1fn))
+
+
+@pytest.mark.parametrize(
+    ("dtype", "expected"),
+    [
+        ("float4_e2m1fn", "expected float4_e2m1fn, or uint8 with two values in a byte"),
+        ("float8_e4m3fn", "expected float8_e4m3fn or uint8"),
+        ("bfloat16", "expected bfloat16"),
+    ],
+)
+def test_an_array_that_does_not_hold_what_dtypes_says(dtype: str, expected: str) -> None:
+    message = f"x1: dtypes says {dtype}, the array holds int64; {expected}$"
+    with pytest.raises(ProblemError, match=message):
+        collect(x1=np.zeros((4, 256), np.int64), dtypes={"x1": dtype})

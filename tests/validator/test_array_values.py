@@ -65,7 +65,8 @@ def test_a_float64_view_of_scales_is_recognised(calls: SimpleNamespace) -> None:
 def test_scale_bits_that_the_unit_does_not_read(calls: SimpleNamespace) -> None:
     assert said(calls, {"scale": words(0.1)}) == [
         "warning: scale values: expected the low 13 bits 0, got 256 of 256 have more bits; the unit reads sign, exponent "
-        "and 10 mantissa bits: relative error up to 2^-10 [scale-low-bits]"
+        'and 10 mantissa bits: relative error up to 2^-10; pack_scale_int64(scale, rounding="nearest") halves it '
+        "[scale-low-bits]"
     ]
 
 
@@ -75,7 +76,16 @@ def test_scales_that_are_no_factors(calls: SimpleNamespace) -> None:
     scale[1, 0, 4] = np.float32(-2.0).view(np.uint32)
     assert said(calls, {"scale": scale}) == [
         "warning: scale values: expected finite factors of 0 or more, got nan at 131 (2 of 256); NaN or inf spreads over "
-        "the expert's column [scale-decoded]"
+        "the expert's column; a negative factor turns the sign of its column: keep the sign in the weights [scale-decoded]"
+    ]
+
+
+def test_a_negative_scale_is_not_called_nan(calls: SimpleNamespace) -> None:
+    scale = words(1.0)
+    scale[0, 0, 7] = np.float32(-0.5).view(np.uint32)
+    assert said(calls, {"scale": scale}) == [
+        "warning: scale values: expected finite factors of 0 or more, got -0.5 at 7 (1 of 256); a negative factor turns "
+        "the sign of its column: keep the sign in the weights [scale-decoded]"
     ]
 
 

@@ -48,7 +48,8 @@ CASES: dict[str, tuple[int, int, list[int], list[int] | None, list[str]]] = {
         None,
         [
             "hazard: group_list values: expected sum at most m = 30, got sum 35; rows outside x1 would be read, on Atlas "
-            "A2/A3 also written [group-list-total]"
+            "A2/A3 also written: pass the rows per expert of this x1; to_count() makes them of a cumsum, whose first "
+            "entry stays [group-list-total]"
         ],
     ),
     "counts passed as cumsum": (
@@ -82,10 +83,21 @@ CASES: dict[str, tuple[int, int, list[int], list[int] | None, list[str]]] = {
         None,
         [
             "hazard: group_list values: expected totals that never decrease (group_list_type 0), got 2 after 3 at 1; a "
-            "smaller total wraps to a huge row count; the entries sum to m: they look like counts, pass group_list_type "
-            "1 [group-list-decreasing]",
+            "smaller total wraps to a huge row count; the entries sum to m: they look like counts, counts are "
+            "group_list_type 1 [group-list-decreasing]",
             "warning: group_list values: expected running totals (group_list_type 0), got entries that sum to m = 5; sums "
             "to m: looks like counts; counts are group_list_type 1 [group-list-looks-like-counts]",
+        ],
+    ),
+    "counts of a buffer with rows to spare, as totals": (
+        0,
+        8,
+        [3, 2],
+        None,
+        [
+            "hazard: group_list values: expected totals that never decrease (group_list_type 0), got 2 after 3 at 1; a "
+            "smaller total wraps to a huge row count; are these counts already? counts are group_list_type 1 "
+            "[group-list-decreasing]",
         ],
     ),
     "last total above m": (
@@ -95,7 +107,8 @@ CASES: dict[str, tuple[int, int, list[int], list[int] | None, list[str]]] = {
         None,
         [
             "hazard: group_list values: expected last total at most m = 4, got last total 5; rows outside x1 would be "
-            "read, on Atlas A2/A3 also written [group-list-total]"
+            "read, on Atlas A2/A3 also written: pass running totals that end at m or below; to_cumsum() makes them of rows "
+            "per expert [group-list-total]"
         ],
     ),
     "negative count": (
