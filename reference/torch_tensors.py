@@ -57,6 +57,13 @@ def array_of(name: str, tensor: Any) -> Array:
     return np.asarray(tensor.numpy())
 
 
+def host_copy(name: str, tensor: Any) -> Array:
+    """A tensor as array: one on the CPU shares its memory, one on a device is copied from there."""
+    if tensor.device.type == "meta":
+        raise ProblemError(f"{name}: expected a tensor with data, got one on device meta; pass None for it")
+    return array_of(name, tensor.cpu())
+
+
 def tensor_of(array: Array, packed: str | None = None) -> Any:
     """A NumPy array (``ml_dtypes`` included) as CPU tensor without a copy.
 

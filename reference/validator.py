@@ -272,11 +272,9 @@ def _host_values(values: Any) -> Mapping[str, Any]:
             )
     if "torch" not in sys.modules:
         return values
-    from reference.torch_tensors import array_of, is_tensor  # imports NumPy
+    from reference.torch_tensors import host_copy, is_tensor  # imports NumPy
 
-    return {
-        name: array_of(name, value.cpu()) if is_tensor(value) else value for name, value in values.items()
-    }
+    return {name: host_copy(name, value) if is_tensor(value) else value for name, value in values.items()}
 
 
 def _value_checks(

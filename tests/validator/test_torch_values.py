@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from reference.problem import Problem
+from reference.problem import Problem, ProblemError
 from reference.validator import validate
 
 torch = pytest.importorskip("torch")
@@ -52,3 +52,8 @@ def test_tensors_of_an_mx_call(calls: SimpleNamespace) -> None:
     codes[1, 0, 0, 0] = rows[2, 0, 1] = 255
     found = [violation for violation in validate(problem, values).violations if violation.rule == "e8m0-nan"]
     assert [violation.argument for violation in found] == ["scale", "pertoken_scale"]
+
+
+def test_a_tensor_without_data_is_named(calls: SimpleNamespace) -> None:
+    with pytest.raises(ProblemError, match="bias: expected a tensor with data, got one on device meta"):
+        validate(calls.w4a8(), {"bias": torch.zeros((E, N), device="meta")})
