@@ -1,4 +1,5 @@
-// A stream: work strictly in order, on its own thread or on one that waits for it. An event: the last point of a stream that was recorded into it.
+// A stream: work strictly in order, on its own thread or on one that waits for it. An event: the last point of a stream
+// that was recorded into it.
 #pragma once
 
 #include <chrono>
