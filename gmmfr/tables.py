@@ -134,14 +134,12 @@ def _print_failure(console: Console, comparison: Comparison) -> None:
     if comparison.verdict != "FAIL":
         return
     share = comparison.mismatches / max(1, comparison.count)
-    finite = np.isfinite(comparison.max_ratio)
-    wider = f"a bound {comparison.max_ratio:.3g} times as wide would have passed"
     console.print(f"{comparison.a} – {comparison.b}: {comparison.reason}", markup=False)
     if not comparison.worst:
         return
     console.print(
         f"  mismatches {comparison.mismatches} of {comparison.count} ({share:.2%}); "
-        f"criterion {comparison.criterion}; {wider if finite else 'no bound passes'}",
+        f"criterion {comparison.criterion}; {comparison.remedy}",
         markup=False,
     )
     for worst in comparison.worst:
@@ -152,5 +150,5 @@ def _describe_position(comparison: Comparison, worst: Position) -> str:
     experts = f"; experts {', '.join(map(str, worst.experts))}" if worst.experts else ""
     return (
         f"row {worst.row}, column {worst.column}: {comparison.a} {np.float32(worst.a)!s}, {comparison.b} "
-        f"{np.float32(worst.b)!s}, {worst.ratio:.3g} × the bound {worst.bound:.3g}{experts}"
+        f"{np.float32(worst.b)!s}, {worst.distance}{experts}"
     )

@@ -99,5 +99,5 @@ def describe_element(worst: Any, name: str) -> str:
     experts = ", ".join(map(str, worst.experts)) or "none"
     return (
         f"row {worst.row}, column {worst.column}: {name} {worst.a:.9g}, golden {worst.b:.9g}, "
-        f"{worst.ratio:.3g} × the bound {worst.bound:.3g}; rows of x1: {rows}; experts: {experts}"
+        f"{worst.distance}; rows of x1: {rows}; experts: {experts}"
     )

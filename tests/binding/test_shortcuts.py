@@ -249,7 +249,7 @@ def test_workspace_and_its_size_are_one_even_where_another_thread_raises_it(
 
 
 def test_what_timed_out_is_given_back_by_the_next_quick_call() -> None:
-    small, large = MX.make(), Case("large", "mxfp8", 64, 2048, 2048, 2, 32).make()
+    small, large = MX.make(), Case("large", "mxfp8", 256, 4096, 4096, 2, 32).make()
     library = simulator(small.problem.platform_row.default_soc)
     operator(**arguments(small))
     with pytest.raises(SynchronizeTimeoutError):
