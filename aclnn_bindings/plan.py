@@ -186,9 +186,12 @@ class Plan:
     def _execute(self) -> None:
         self._adopted.flush()
         started = perf_counter()
-        with self._failures():
+        try:  # not with _failures(): that takes a microsecond
             self._execution.launch()
             self._resources.synchronize(self.timeout)
+        except AclError as error:
+            self._tell_failure(error)
+            raise
         self.execute_seconds = perf_counter() - started
 
     def launch(self) -> None:
@@ -245,11 +248,14 @@ class Plan:
         try:
             yield
         except AclError as error:
-            if observed():
-                on_host = all(isinstance(source, np.ndarray) for source in self._sources.values())
-                sources = dict(self._sources)
-                tell(FailedRun(self._given, sources, error, self.library, on_host or not on_device))
+            self._tell_failure(error, on_device)
             raise
+
+    def _tell_failure(self, error: AclError, on_device: bool = True) -> None:
+        if observed():
+            on_host = all(isinstance(source, np.ndarray) for source in self._sources.values())
+            sources = dict(self._sources)
+            tell(FailedRun(self._given, sources, error, self.library, on_host or not on_device))
 
     def update(self, **arrays: Any) -> None:
         """Give inputs new data of the same shape and layout for the runs that follow.
