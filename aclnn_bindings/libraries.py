@@ -69,6 +69,11 @@ class SocScope:
             self._set(ffi.NULL)
 
 
+def message_text(text: Any) -> str | None:
+    """A message of the library, as it gives it, for people; None where there is none."""
+    return None if text == ffi.NULL else ffi.string(text).decode(errors="replace").strip() or None
+
+
 class Library:
     """Opened libraries with the operator in them.
 
@@ -108,8 +113,7 @@ class Library:
         """The library's last message in this thread, which reading consumes; None where there is none."""
         if not self.functions.has("aclGetRecentErrMsg"):
             return None
-        text = self.functions.aclGetRecentErrMsg()
-        return None if text == ffi.NULL else ffi.string(text).decode(errors="replace").strip() or None
+        return message_text(self.functions.aclGetRecentErrMsg())
 
     def soc_scope(self) -> SocScope:
         """A context manager for calls whose answer depends on the SoC; does nothing on a device."""

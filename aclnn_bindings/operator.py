@@ -141,7 +141,8 @@ def grouped_matmul_finalize_routing_v3(
     ) as plan:
         if plan.writes_nothing:
             plan.execute()
-            return _unwritten(problem, inputs, out, next(filter(is_tensor, given.values()), None))
+            like = on_device if on_device is not None else next(filter(is_tensor, given.values()), None)
+            return _unwritten(problem, inputs, out, like)
         result = plan.run_and_close()
     if recipe is None and key is not None:
         views = views_of(given, inputs)

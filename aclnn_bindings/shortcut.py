@@ -16,6 +16,7 @@ from aclnn_bindings._acl import ffi, lib
 from aclnn_bindings.errors import error_of
 from aclnn_bindings.execution import refusal
 from aclnn_bindings.functions import PHASES
+from aclnn_bindings.libraries import message_text
 from aclnn_bindings.memory import dense_memory
 from aclnn_bindings.preparation import X1_IN_USE, prepare
 from aclnn_bindings.resources import Resources
@@ -98,8 +99,7 @@ class _Shortcut:
 
     def _fail(self, resources: Resources, call: Any, status: int) -> NoReturn:
         """Raise the exception for the step that failed."""
-        step, text = call.step, call.message
-        message = None if text == _NULL else ffi.string(text).decode(errors="replace").strip() or None
+        step, message = call.step, message_text(call.message)
         if step == lib.GMMFR_PHASE_ONE:
             raise refusal(self._preparation if self._validate != "off" else None, status, message)
         name, size = ARGUMENTS[call.argument], self._kind.sizes[call.argument]

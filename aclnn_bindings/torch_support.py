@@ -6,7 +6,7 @@ torch is imported in one place, :func:`import_torch`, and only when needed: a ca
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any
@@ -171,11 +171,6 @@ def new_output(like: Any, problem: Problem) -> Any:
     """An uninitialised output tensor on the device of ``like``."""
     torch = import_torch()
     return torch.empty(problem.spec("out").shape, dtype=torch.float32, device=like.device)
-
-
-def has_device_tensor(values: Iterable[Any]) -> bool:
-    """Whether any of the arguments is a tensor on a device."""
-    return any(is_device_tensor(value) for value in values)
 
 
 def _check_same_device(tensors: list[Any], device: int | None) -> None:

@@ -5,13 +5,20 @@ from __future__ import annotations
 import subprocess
 import sys
 from collections.abc import Callable
+from contextlib import nullcontext
 from typing import Any
 
 import numpy as np
 import pytest
 
 import gmmfr
-from aclnn_bindings import BindingError, Plan, grouped_matmul_finalize_routing_v3, simulator
+from aclnn_bindings import (
+    BindingError,
+    InitialValueWarning,
+    Plan,
+    grouped_matmul_finalize_routing_v3,
+    simulator,
+)
 from aclnn_bindings.torch_support import as_source
 from reference import Operands, Problem, golden, make_case
 from reference.problem import TensorSpec
@@ -141,6 +148,21 @@ def test_a_call_without_rows_gives_the_initial_value_as_tensor() -> None:
         )
     assert isinstance(got, torch.Tensor)
     assert np.array_equal(got.numpy(), golden(operands).out)
+
+
+@pytest.mark.parametrize("m", [0, 8])
+@pytest.mark.parametrize("name", ["logit", "row_index", "scale"])
+def test_one_tensor_among_arrays_makes_the_result_a_tensor_with_and_without_rows(m: int, name: str) -> None:
+    full = make_case("c12")
+    call = {**full.arrays, "group_list": np.array([m, 0])}
+    for rows in ("x1", "pertoken_scale", "logit", "row_index"):
+        call[rows] = call[rows][:m]
+    call[name] = tensor_of(call[name])
+    with nullcontext() if m else pytest.warns(InitialValueWarning):
+        result = grouped_matmul_finalize_routing_v3(
+            **call, batch=full.batch, transpose_x2=True, library=simulator("Ascend950PR_9579")
+        )
+    assert isinstance(result, torch.Tensor)
 
 
 def test_problem_and_run_take_tensors() -> None:
